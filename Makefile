@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# What can I do here? `make` answers. Needs Python 3.11 or newer; everything else comes from requirements.lock.
+
+PYTHON ?= python3
+VENV ?= .venv
+DATA ?= data
+BIND ?= 127.0.0.1:8080
+WORKERS ?= 2
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo run install test test-browser check check-static bench format lock clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP) ## Show a fleet, a bad GPU that comes back under a new name, and the refusal (KEEP=1 leaves it running)
+	$(BIN)/pratique demo $(if $(KEEP),--keep)
+
+run: $(STAMP) ## Serve on 127.0.0.1:8080 with the records in ./data (BIND=, DATA=, WORKERS= to choose)
+	mkdir -p $(DATA)
+	PRATIQUE_DATA_DIR=$(abspath $(DATA)) $(BIN)/pratique migrate
+	PRATIQUE_DATA_DIR=$(abspath $(DATA)) $(BIN)/pratique serve --bind $(BIND) --workers $(WORKERS)
+
+install: $(STAMP) ## Make the virtual environment, from the lock file alone
+
+# The stamp is the last thing written: an install that was interrupted is begun again, a finished one is not repeated.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python3" \
+		if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+test: $(STAMP) ## Run the tests, on SQLite and on a throw-away PostgreSQL
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-browser: $(STAMP) ## Run the tests that drive a real browser
+	$(BIN)/python -m pytest -m browser
+
+check: check-static test ## Everything that must hold before a commit: form, lint, types, contracts, tests
+
+check-static: $(STAMP) ## The part of check that runs nothing
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## Measure the hot path
+	$(BIN)/python -m tests.bench.hot_path
+
+format: $(STAMP) ## Put the code into the house's form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: $(STAMP) ## Write requirements.lock anew from pyproject.toml (UPGRADE=1 takes the newest of everything)
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-annotate \
+		--no-header --no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade) \
+		--output-file requirements.lock pyproject.toml
+	printf '%s\n%s\n' '# SPDX-License-Identifier: Apache-2.0' \
+		'# Every distribution of every extra, by version and digest, for any index. Written by: make lock' \
+		| cat - requirements.lock > requirements.lock.new
+	mv requirements.lock.new requirements.lock
+
+clean: ## Remove what was made here, the records in ./data excepted
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

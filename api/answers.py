@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How does an answer leave? As JSON; and a change asked for twice under one key is answered, not made, twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from flask import Response, request
+
+from api.context import caller, database, now
+from api.text import why_not_id
+from registry.domain.errors import FieldError, InvalidField
+from registry.services import idempotency
+
+KEY_HEADER = "Idempotency-Key"
+REPLAYED_HEADER = "Idempotent-Replayed"
+
+
+def answer(body: Any, status: int = 200) -> Response:
+    """Answer JSON, UTF-8, without floats that JSON does not know."""
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Response(text + "\n", status=status, content_type="application/json")
+
+
+Body = dict[str, Any]
+
+
+def change(work: Callable[[], tuple[int, Body]], *, on_first: Callable[[Body], Body] = dict) -> Response:
+    """Answer a change. Under an `Idempotency-Key` the first answer is stored with it and replayed.
+
+    `work` makes the change and returns status and body; what it raises leaves nothing behind, no stored answer either.
+    `on_first` completes the body of the first answer with what must not be stored.
+    """
+    key = request.headers.get(KEY_HEADER)
+    if key is None:
+        status, body = work()
+        return _changed(on_first(body), status)
+    reason = why_not_id(key)
+    if reason is not None:
+        raise InvalidField(f"{KEY_HEADER} {reason}", errors=(FieldError("", f"{KEY_HEADER} {reason}"),))
+    status, body, replayed = idempotency.run_once(
+        database(), token_id=caller().token_id, route=_route(), key=key, digest=_digest(), now=now(), work=work
+    )
+    if not replayed:
+        return _changed(on_first(body), status)
+    again = _changed(body, status)
+    again.headers[REPLAYED_HEADER] = "true"
+    return again
+
+
+def _changed(body: Body, status: int) -> Response:
+    return Response(status=status) if status == 204 else answer(body, status)
+
+
+def _route() -> str:
+    return f"{request.method} {request.url_rule}"
+
+
+def _digest() -> str:
+    """Hash what was asked: the same key on another address or with another body is another request."""
+    asked = hashlib.sha256(request.full_path.encode("utf-8", "surrogatepass"))
+    asked.update(b"\n" + request.get_data())
+    return asked.hexdigest()

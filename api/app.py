@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is the application made of? Read it like a table of contents."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+
+from flask import Flask, Response, g, request
+
+from api import health
+from api.body import check_length
+from api.context import EXTENSION, Standing, request_id, utc_now
+from api.errors import register_errors
+from api.text import why_not_text
+from api.v1 import BLUEPRINTS
+from registry.config import Settings
+from registry.domain.errors import NotFound
+
+REQUEST_ID = "X-Request-Id"
+_SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+def create_app(settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> Flask:
+    """Make the application. Opens no connection: that happens in the process, and for the request, that needs one."""
+    app = Flask("api", static_folder=None)
+    _configure(app, settings)
+    app.extensions[EXTENSION] = Standing.on(settings, clock)
+    app.before_request(_name_request)
+    app.before_request(check_length)
+    app.before_request(_check_address)
+    app.after_request(_label)
+    register_errors(app)
+    app.register_blueprint(health.bp)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint, url_prefix="/v1")
+    return app
+
+
+def _configure(app: Flask, settings: Settings) -> None:
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+    app.logger.setLevel(settings.log_level.upper())
+    # An address has one spelling: nothing is redirected, because clients drop the body or the token on the way.
+    app.url_map.merge_slashes = False
+
+
+def _name_request() -> None:
+    """Give the request an id: the caller's where it is a plain word, else our own."""
+    given = request.headers.get(REQUEST_ID, "")
+    g.request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _check_address() -> None:
+    """Refuse addresses that no record can have. Raises NotFound."""
+    for name, value in (request.view_args or {}).items():
+        if why_not_text(value, 512) is not None:
+            raise NotFound(f"no {name} has a name like the one in this address")
+
+
+def _label(response: Response) -> Response:
+    response.headers[REQUEST_ID] = request_id()
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    if request.path.startswith("/v1"):
+        response.headers["Cache-Control"] = "no-store"
+    return response

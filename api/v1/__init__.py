@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which addresses are there under /v1? One file per plural noun."""
+
+from __future__ import annotations
+
+from api.v1 import (
+    admissions,
+    audit,
+    conflicts,
+    devices,
+    events,
+    failures,
+    nodes,
+    policy,
+    profiles,
+    quarantines,
+    reports,
+    tokens,
+)
+
+BLUEPRINTS = (
+    reports.bp,
+    nodes.bp,
+    admissions.bp,
+    devices.bp,
+    failures.bp,
+    quarantines.bp,
+    conflicts.bp,
+    events.bp,
+    audit.bp,
+    profiles.bp,
+    policy.bp,
+    tokens.bp,
+)
+"""Every blueprint, in the order of the story: a report, a decision, and what explains it."""

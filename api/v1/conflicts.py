@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where does what was seen contradict what is known, and who ruled on it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from api.answers import change
+from api.auth import READERS, require
+from api.body import body
+from api.context import actor, database, now, policy
+from api.pagination import listing, page_answer, query
+from api.schemas.conflicts import RESOLVE
+from registry.domain.roles import Role
+from registry.services import conflicts
+
+bp = Blueprint("conflicts", __name__)
+
+FILTERS = frozenset({"id", "state", "rule", "node", "device", "kind"})
+
+
+@bp.get("/conflicts")
+@require(*READERS)
+def index() -> Response:
+    """List the conflicts, newest first, resolved ones too."""
+    filters, page = listing(FILTERS)
+    return page_answer(conflicts.list_conflicts(database(), filters, page, now=now()))
+
+
+@bp.post("/conflicts/<conflict>/resolve")
+@require(Role.OPERATOR)
+@body(RESOLVE)
+def resolve(data: dict[str, Any], conflict: str) -> Response:
+    """Rule that what was seen is the known device, or another one."""
+    query(())
+    return change(
+        lambda: (
+            200,
+            conflicts.resolve_conflict(
+                database(), conflict, reason=data["reason"], as_=data["as"], actor=actor(), policy=policy(), now=now()
+            ),
+        )
+    )

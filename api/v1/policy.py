@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which thresholds are in force?"""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+
+from api.answers import answer
+from api.auth import READERS, require
+from api.context import policy
+from api.pagination import query
+
+bp = Blueprint("policy", __name__)
+
+
+@bp.get("/policy")
+@require(*READERS)
+def show() -> Response:
+    """Show every threshold, and the digest that decisions name them by."""
+    query(())
+    return answer({"digest": policy().digest, **policy().to_json()})

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is expected of a sort of node?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from api.answers import answer, change
+from api.auth import READERS, require
+from api.body import json_body
+from api.context import actor, database, now
+from api.pagination import query
+from registry.domain.roles import Role
+from registry.services import profiles
+
+bp = Blueprint("profiles", __name__)
+
+
+@bp.get("/profiles")
+@require(*READERS)
+def index() -> Response:
+    """List every profile: there are few, so they are one page."""
+    query(())
+    return answer({"items": profiles.list_profiles(database()), "next": None})
+
+
+@bp.get("/profiles/<name>")
+@require(*READERS)
+def show(name: str) -> Response:
+    """Show one profile."""
+    query(())
+    return answer(profiles.show_profile(database(), name))
+
+
+@bp.put("/profiles/<name>")
+@require(Role.OPERATOR)
+def put(name: str) -> Response:
+    """Write a profile: 201 when it is new."""
+    query(())
+    given = json_body()
+
+    def work() -> tuple[int, dict[str, Any]]:
+        profile, is_new = profiles.set_profile(database(), name, given, actor=actor(), now=now())
+        return (201 if is_new else 200), profile
+
+    return change(work)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which hardware is kept out, by whom and why? Holds are opened, shown and released here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from api.answers import answer, change
+from api.auth import READERS, require
+from api.body import body
+from api.context import actor, caller, database, now, policy
+from api.errors import AllRefused
+from api.pagination import flag, listing, page_answer, query
+from api.schemas.quarantines import OPEN, RELEASE, RELEASE_TARGETS
+from registry.domain.roles import Role
+from registry.services import quarantine
+from registry.services.quarantine import OpenQuarantines
+
+bp = Blueprint("quarantines", __name__)
+
+FILTERS = frozenset(
+    {
+        *("id", "state", "device", "node", "owner", "cause", "ticket", "scope", "release_policy", "permanent"),
+    }
+)
+DRY_RUN = "dry_run"
+
+
+@bp.post("/quarantines")
+@require(Role.OPERATOR)
+@body(OPEN)
+def open_many(data: dict[str, Any]) -> Response:
+    """Hold one or many targets: 201 when something was opened, 200 when it was held already or for a dry run."""
+    is_dry = flag(query({DRY_RUN}), DRY_RUN)
+    command = _command(data)
+    return answer(_opened(command, is_dry=True)[1]) if is_dry else change(lambda: _opened(command, is_dry=False))
+
+
+@bp.get("/quarantines")
+@require(*READERS)
+def index() -> Response:
+    """List the holds, newest first, released ones too."""
+    filters, page = listing(FILTERS)
+    return page_answer(quarantine.list_quarantines(database(), filters, page, now=now()))
+
+
+@bp.get("/quarantines/<quarantine_id>")
+@require(*READERS)
+def show(quarantine_id: str) -> Response:
+    """Show one hold."""
+    query(())
+    return answer(quarantine.show_quarantine(database(), quarantine_id, now=now()))
+
+
+@bp.post("/quarantines/<quarantine_id>/release")
+@require(Role.OPERATOR)
+@body(RELEASE)
+def release(data: dict[str, Any], quarantine_id: str) -> Response:
+    """Let go of one hold, with a reason."""
+    is_dry = flag(query({DRY_RUN}), DRY_RUN)
+
+    def work() -> tuple[int, dict[str, Any]]:
+        return 200, quarantine.release_quarantine(
+            database(),
+            quarantine_id,
+            reason=data["reason"],
+            evidence=data.get("evidence"),
+            actor=actor(),
+            role=caller().role,
+            policy=policy(),
+            now=now(),
+            dry_run=is_dry,
+        )
+
+    return _dry(work()[1]) if is_dry else change(work)
+
+
+@bp.post("/quarantines/release")
+@require(Role.OPERATOR)
+@body(RELEASE_TARGETS)
+def release_targets(data: dict[str, Any]) -> Response:
+    """Let go of what holds these targets; each is answered."""
+    is_dry = flag(query({DRY_RUN}), DRY_RUN)
+
+    def work() -> tuple[int, dict[str, Any]]:
+        items = quarantine.release_targets(
+            database(),
+            tuple(data["targets"]),
+            reason=data["reason"],
+            actor=actor(),
+            role=caller().role,
+            policy=policy(),
+            now=now(),
+            dry_run=is_dry,
+        )
+        return 200, {"items": items}
+
+    return _dry(work()[1]) if is_dry else change(work)
+
+
+def _command(data: dict[str, Any]) -> OpenQuarantines:
+    return OpenQuarantines(
+        targets=tuple(data["targets"]),
+        reason=data["reason"],
+        cause=data.get("cause"),
+        ticket=data.get("ticket"),
+        scope=data.get("scope"),
+        match=data.get("match"),
+        drain=bool(data.get("drain")),
+        release_policy=data.get("release_policy"),
+        permanent=bool(data.get("permanent")),
+        review_at=data.get("review_at"),
+        expires_at=data.get("expires_at"),
+        evidence=data.get("evidence"),
+    )
+
+
+def _opened(command: OpenQuarantines, *, is_dry: bool) -> tuple[int, dict[str, Any]]:
+    """Open, and say which status that is. Raises AllRefused when nothing is held and it was meant."""
+    items = quarantine.open_quarantines(database(), command, actor=actor(), policy=policy(), now=now(), dry_run=is_dry)
+    if is_dry:
+        return 200, {"items": items, DRY_RUN: True}
+    outcomes = {item["outcome"] for item in items}
+    if outcomes == {"refused"}:
+        raise AllRefused(items)
+    return (201 if "opened" in outcomes else 200), {"items": items}
+
+
+def _dry(shown: dict[str, Any]) -> Response:
+    return answer({**shown, DRY_RUN: True})

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What does a node say about itself, and what follows? `POST /v1/nodes/{node}/reports`: the busiest address."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, request
+
+from api.answers import answer
+from api.auth import require
+from api.body import MULTIPART, json_body
+from api.context import actor, database, now, policy
+from api.pagination import query
+from api.reports_body import report_of
+from api.reports_multipart import read_parts, report_of_parts
+from api.v1.names import check_node
+from registry.domain.errors import MalformedBody
+from registry.domain.reports import Report
+from registry.domain.roles import Role
+from registry.services import reports
+
+bp = Blueprint("reports", __name__)
+
+
+@bp.post("/nodes/<node>/reports")
+@require(Role.NODE)
+def accept(node: str) -> Response:
+    """Take in devices, readings and checks; answer what counted, and the decision."""
+    check_node(node)
+    query(())
+    report = _report(node)
+    return answer(reports.accept_report(database(), report, actor=actor(), policy=policy(), now=now()))
+
+
+def _report(node: str) -> Report:
+    """Read the report from JSON, or from raw tool output."""
+    if request.mimetype == MULTIPART:
+        boundary = request.mimetype_params.get("boundary")
+        return report_of_parts(read_parts(request.stream, boundary, request.content_length or 0), node)
+    body = json_body()
+    if body is None:
+        raise MalformedBody("the body is empty; send a report as JSON or as multipart/form-data")
+    return report_of(body, node, request.get_data())

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask? Tokens are made, listed without their secret, and revoked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from api.answers import answer, change
+from api.auth import require
+from api.body import body
+from api.context import actor, database, now, standing
+from api.pagination import query
+from api.schemas.tokens import TOKEN
+from registry.domain.roles import Role
+from registry.services import tokens
+
+bp = Blueprint("tokens", __name__)
+
+
+@bp.post("/tokens")
+@require(Role.ADMIN)
+@body(TOKEN)
+def create(data: dict[str, Any]) -> Response:
+    """Make a token. Its secret is shown once."""
+    query(())
+    made: list[str] = []
+
+    def work() -> tuple[int, dict[str, Any]]:
+        view, secret = tokens.create_token(
+            database(),
+            role=Role(data["role"]),
+            name=data["name"],
+            node=data.get("node"),
+            pepper=standing().pepper,
+            actor=actor(),
+            now=now(),
+        )
+        made.append(secret)
+        return 201, {**view.to_json(), "token": None}
+
+    # The secret is never stored, so an answer that is replayed comes without it.
+    return change(work, on_first=lambda shown: {**shown, "token": made[0]})
+
+
+@bp.get("/tokens")
+@require(Role.ADMIN)
+def index() -> Response:
+    """List the tokens: there are few, so they are one page."""
+    query(())
+    return answer({"items": [view.to_json() for view in tokens.list_tokens(database())], "next": None})
+
+
+@bp.delete("/tokens/<token>")
+@require(Role.ADMIN)
+def revoke(token: str) -> Response:
+    """Make a token worthless from now on."""
+    query(())
+
+    def work() -> tuple[int, dict[str, Any]]:
+        tokens.revoke_token(database(), token, actor=actor(), now=now())
+        return 204, {}
+
+    return change(work)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How does a database come to be, and up to date? Schema, guards and keys, as often as one likes."""
+
+from __future__ import annotations
+
+import click
+
+from registry.admin.ground import failing_plainly, read_settings, utc_now
+from registry.config import Settings
+from registry.services import keys
+from registry.store import migrations
+from registry.store.database import open_database
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pratique migrate
+  PRATIQUE_DATABASE_URL=postgresql://pratique@db/pratique pratique migrate
+"""
+)
+def migrate() -> None:
+    """Make the database and the keys, or bring them up to date. Doing it again changes nothing."""
+    for name in bring_up_to_date(read_settings()):
+        click.echo(f"applied {name}")
+    click.echo("The database is up to date.")
+
+
+def bring_up_to_date(settings: Settings) -> list[str]:
+    """Make what is missing of keys, schema and guards; return the names of the migrations that were applied.
+
+    Raises click.ClickException with a sentence for whatever stands against it.
+    """
+    with failing_plainly():
+        keys.ensure_keys(settings)
+        applied = migrations.migrate(settings.database_url)
+        database = open_database(settings.database_url)
+        try:
+            keys.check_fingerprints(database, settings, utc_now())
+        finally:
+            database.close()
+    return applied

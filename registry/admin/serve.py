@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How is the application served? By gunicorn, started here, with nothing left to a configuration file of its own.
+
+The application is named, not imported: this room knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+from gunicorn.app.base import BaseApplication
+from gunicorn.util import import_app
+
+from registry.admin.ground import open_ready, read_settings
+
+APPLICATION = "api.wsgi:application"
+BACKGROUND = "api.background"
+"""The module whose `start(application)` sets going what a worker does between requests: the sign of life, sweeps."""
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - not a file of ours; where workers prove that they are alive
+"""A worker's sign of life must not wait for a disk: https://gunicorn.org/reference/settings/#worker_tmp_dir."""
+
+LOG_FORMAT = "[%(asctime)s] [%(process)d] [%(levelname)s] %(name)s: %(message)s"
+"""The form of gunicorn's own lines, with the name of whoever writes."""
+
+_BIND = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(?P<port>[0-9]{1,5})")
+
+
+class Server(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
+    """Gunicorn with settings from a dictionary: neither its files nor GUNICORN_CMD_ARGS are read."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Take over the settings; gunicorn calls this."""
+        for name, value in self._settings.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Any:
+        """Import the application; gunicorn calls this."""
+        return import_app(APPLICATION)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pratique serve
+  pratique serve --bind 0.0.0.0:8443 --workers 4 --tls-cert server.crt --tls-key server.key
+  pratique serve --bind 127.0.0.1:0        (a free port; the line printed says which)
+"""
+)
+@click.option("--bind", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT", help="Where to listen.")
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes that answer.")
+@click.option("--threads", type=click.IntRange(1, 64), default=8, show_default=True, help="Requests at once in each.")
+@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, PEM.")
+@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its key, PEM.")
+def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: str | None) -> None:
+    """Answer HTTP. Prints one line with the address as soon as it listens; SIGTERM lets running requests end.
+
+    Refuses to start while migrations are pending, while the guards of the history are missing, and with other keys
+    than those the database was made with.
+    """
+    if not is_address(bind):
+        raise click.BadParameter(f"{bind!r} is no HOST:PORT", param_hint="--bind")
+    if (tls_cert is None) != (tls_key is None):
+        raise click.UsageError("--tls-cert and --tls-key go together.")
+    settings = read_settings()
+    with open_ready(settings):
+        pass  # whatever is wrong is said before anything listens; the connection is closed before workers are forked
+    logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
+    given = {"bind": bind, "workers": workers, "threads": threads, "loglevel": settings.log_level}
+    Server({**given, **fixed_settings(), "certfile": tls_cert, "keyfile": tls_key}).run()
+
+
+def fixed_settings() -> dict[str, Any]:
+    """Give the settings that nobody has to choose."""
+    return {
+        "proc_name": "pratique",
+        # A slow client holds a thread and not a process.
+        "worker_class": "gthread",
+        # Loaded before anything listens: what cannot work is said at once. Connections are opened after the fork.
+        "preload_app": True,
+        "worker_tmp_dir": str(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None,
+        "timeout": 30,
+        "graceful_timeout": 10,
+        "keepalive": 5,
+        # The socket would let whoever may open it add workers: https://gunicorn.org/reference/settings/#control_socket_disable.
+        "control_socket_disable": True,
+        # No proxy is believed: whoever can connect could otherwise choose the scheme we think we were called by.
+        "forwarded_allow_ips": "",
+        "when_ready": announce,
+        "post_worker_init": start_background,
+    }
+
+
+def is_address(text: str) -> bool:
+    """Tell whether `text` is HOST:PORT with a port that exists."""
+    found = _BIND.fullmatch(text)
+    return found is not None and int(found["port"]) <= 65535
+
+
+def announce(arbiter: Any) -> None:
+    """Print where we listen; gunicorn calls this when the sockets are open."""
+    scheme = "https" if arbiter.cfg.is_ssl else "http"
+    for listener in arbiter.LISTENERS:
+        host, port = listener.sock.getsockname()[:2]
+        click.echo(f"listening on {scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def start_background(worker: Any) -> None:
+    """Set going what a worker does between requests; gunicorn calls this in each worker once it can answer."""
+    import_module(BACKGROUND).start(worker.wsgi)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where does what was seen contradict what is known, and who is right?"""
+
+from __future__ import annotations
+
+import click
+
+from registry.cli.connection import Session, speaks_http
+from registry.cli.lists import filtered, limited, show_list
+from registry.cli.output import print_facts, print_json
+
+EPILOG = """\b
+Examples:
+  pratique conflict list --state open
+  pratique conflict resolve 0198c0de-... --as different_devices --reason "both boards seen on the bench"
+"""
+
+COLUMNS = ("id", "state", "kind", "opened_at", "nodes", "message")
+
+
+@click.group(epilog=EPILOG)
+def conflict() -> None:
+    """Contradictions about which device is which."""
+
+
+@conflict.command("list", epilog=EPILOG)
+@filtered("state", "node", "device")
+@limited
+@speaks_http
+def list_(session: Session, limit: int, **filters: str | None) -> None:
+    """Print the conflicts, newest first. No node in an open one is admitted."""
+    headings = [name.replace("_", " ").upper() for name in COLUMNS]
+    show_list(
+        session,
+        ("conflicts",),
+        params=filters,
+        limit=limit,
+        headings=headings,
+        row=lambda one: [one.get(name) for name in COLUMNS],
+    )
+
+
+@conflict.command(epilog=EPILOG)
+@click.argument("conflict_id", metavar="ID")
+@click.option(
+    "--as", "ruling", type=click.Choice(["same_device", "different_devices"]), required=True, help="What is true."
+)
+@click.option("--reason", required=True, help="How you know.")
+@speaks_http
+def resolve(session: Session, conflict_id: str, ruling: str, reason: str) -> None:
+    """Rule on the conflict ID. Nothing is merged: the records keep what was seen."""
+    found = session.client.post("conflicts", conflict_id, "resolve", body={"reason": reason, "as": ruling})
+    if session.is_json:
+        print_json(found)
+    else:
+        print_facts(found)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How does a command reach its server, and how does it end when it cannot?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, NoReturn
+
+import click
+
+from registry.cli.exits import Exit, exit_of
+from registry.cli.output import plain, print_json
+from registry.client import Client, ClientError, ProblemAnswer
+from registry.config import ClientSettings, ConfigError
+
+Command = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A client, and how its answers are to be shown."""
+
+    client: Client
+    is_json: bool
+
+
+def speaks_http(command: Command) -> Command:
+    """Give a command the options of a connection and, as its first argument, a `Session`.
+
+    An answer that is none is told on standard error, with `--output json` also as a document on standard output, and
+    ends the command with the code of `exits`.
+    """
+
+    @click.option("--url", metavar="URL", help="Address of the server.  [PRATIQUE_URL]")
+    @click.option(
+        "--token-file", metavar="FILE", help="File that holds the token, - for standard input.  [PRATIQUE_TOKEN_FILE]"
+    )
+    @click.option("--output", type=click.Choice(["text", "json"]), default="text", help="For people, or for programs.")
+    @wraps(command)
+    def run(*args: Any, url: str | None, token_file: str | None, output: str, **options: Any) -> None:
+        session = open_session(url, token_file, output)
+        try:
+            command(session, *args, **options)
+        except ClientError as error:
+            end_with(error, is_json=session.is_json)
+
+    return run
+
+
+def open_session(url: str | None, token_file: str | None, output: str) -> Session:
+    """Make the client from options and settings. Raises click.UsageError with a sentence for each thing missing."""
+    try:
+        settings = ClientSettings.from_env(os.environ)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from error
+    address = url or settings.url
+    if not address:
+        raise click.UsageError("Where is the server? Give --url or set PRATIQUE_URL.")
+    if not address.startswith(("http://", "https://")):
+        raise click.UsageError(f"The address {address!r} must begin with http:// or https://.")
+    token = read_token(token_file) if token_file else settings.token
+    if not token:
+        raise click.UsageError("Who asks? Give --token-file or set PRATIQUE_TOKEN_FILE or PRATIQUE_TOKEN.")
+    return Session(Client(address, token, ca_file=settings.ca_file), is_json=output == "json")
+
+
+def read_token(place: str) -> str:
+    """Read a token from a file or, for `-`, from standard input. Raises click.UsageError."""
+    try:
+        with click.open_file(place) as stream:
+            token = str(stream.read()).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it holds no text"
+        raise click.UsageError(f"The token file {place} cannot be read: {reason}.") from error
+    if not token or not token.isascii() or any(sign.isspace() for sign in token):
+        raise click.UsageError(f"The token file {place} must hold one token and nothing else.")
+    return token
+
+
+def end_with(error: ClientError, *, is_json: bool, code: Exit | None = None) -> NoReturn:
+    """Tell what went wrong and end the command, with `code` or the one of `exits`. Raises SystemExit."""
+    if isinstance(error, ProblemAnswer) and is_json:
+        print_json(error.body)
+    word = f" ({error.code})" if isinstance(error, ProblemAnswer) else ""
+    click.echo(f"pratique: {plain(error.detail)}{word}", err=True)
+    if isinstance(error, ProblemAnswer):
+        for one in error.errors:
+            click.echo(f"  {plain(one.pointer)}: {plain(one.detail)}", err=True)
+        for one in error.body.get("candidates") or ():
+            click.echo(f"  candidate: {plain(one)}", err=True)
+    raise SystemExit(int(exit_of(error) if code is None else code))

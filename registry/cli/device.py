@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of a device, wherever it has been?"""
+
+from __future__ import annotations
+
+import click
+
+from registry.cli.connection import Session, speaks_http
+from registry.cli.lists import limited, ordered, show_history
+from registry.cli.output import print_facts, print_json
+
+EPILOG = """\b
+REF is a serial, a UUID or our own id.
+
+\b
+Examples:
+  pratique device show 1654922006312
+  pratique device history 1654922006312 --limit 0
+"""
+
+
+@click.group(epilog=EPILOG)
+def device() -> None:
+    """What is known of a GPU or EFA, wherever it has been."""
+
+
+@device.command(epilog=EPILOG)
+@click.argument("ref")
+@speaks_http
+def show(session: Session, ref: str) -> None:
+    """Print what is known of the device REF now. A REF that fits several devices is refused, and they are listed."""
+    found = session.client.get("devices", ref)
+    if session.is_json:
+        print_json(found)
+    else:
+        print_facts(found)
+
+
+@device.command(epilog=EPILOG)
+@click.argument("ref")
+@ordered
+@limited
+@speaks_http
+def history(session: Session, ref: str, order: str, limit: int) -> None:
+    """Print everything that happened to the device REF, over all nodes. Several devices that fit are merged."""
+    show_history(session, ("devices", ref, "history"), order=order, limit=limit)

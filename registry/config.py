@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be set from outside, and what is wrong with what was set? Every fault is told at once, with its remedy."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from registry.domain.policy import Policy
+
+PREFIX = "PRATIQUE_"
+POSTGRESQL = ("postgresql://", "postgres://")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+SECRET_KEY_LENGTH_MIN = 32
+"""Characters of a pepper: 32 random hex digits are 128 bits, which nobody tries out."""
+
+_SIGNING_KEY = re.compile(r"[0-9a-fA-F]{64}")
+"""The 32 bytes of an Ed25519 private key as hex: https://www.rfc-editor.org/rfc/rfc8032#section-5.1.5."""
+
+_FROM_KUBERNETES = re.compile(r"PRATIQUE_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
+"""What Kubernetes adds to each container beside a Service called `pratique`:
+https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables."""
+
+_PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*(?=@)|((?:^|[?&])password=)[^&]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A setting that is a whole number within bounds."""
+
+    name: str
+    default: int
+    least: int
+    most: int
+    meaning: str
+
+
+DAY = 86_400
+NUMBERS = (
+    Number("PASS_COUNT", 2, 1, 100, "clean runs that a node needs"),
+    Number("PASS_GAP_SECONDS", 30, 0, DAY, "least time from the start of one counted run to that of the next"),
+    Number("PASS_MAX_AGE_SECONDS", 900, 1, DAY, "oldest run that may count, and longest silence that passes survive"),
+    Number("REPORT_STALE_SECONDS", 120, 1, DAY, "silence after which a node is stale"),
+    Number("MAX_BODY_BYTES", 16 * 1024 * 1024, 1024, 1024**3, "largest body of a request"),
+    Number("RATE_LIMIT_PER_SECOND", 0, 0, 1_000_000, "requests a second that one token may make; 0 is no limit"),
+)
+TEXTS = {
+    "DATABASE_URL": "where the records are: sqlite:////absolute/path or postgresql://…",
+    "DATA_DIR": "folder of the SQLite database and of the keys that `migrate` makes",
+    "LOG_LEVEL": f"how much is logged: {', '.join(LOG_LEVELS)}",
+}
+SECRETS = {
+    "SECRET_KEY": f"the pepper of tokens, at least {SECRET_KEY_LENGTH_MIN} characters",
+    "SIGNING_KEY": "the Ed25519 private key of checkpoints, 64 hexadecimal digits",
+}
+CLIENT_TEXTS = {
+    "URL": "address of the server",
+    "CA_FILE": "certificates that the client trusts in place of the usual ones",
+}
+CLIENT_SECRETS = {"TOKEN": "the token that a command shows"}
+
+_NOT_OURS = frozenset({"PRATIQUE_CORPUS"})
+"""Read by the tests only."""
+
+SETTING_NAMES: tuple[str, ...] = tuple(
+    PREFIX + name
+    for name in (
+        *(number.name for number in NUMBERS),
+        *TEXTS,
+        *CLIENT_TEXTS,
+        *(secret + end for secret in (*SECRETS, *CLIENT_SECRETS) for end in ("", "_FILE")),
+    )
+)
+"""Every variable that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with one variable. `value` is None for a secret and for what is missing."""
+
+    variable: str
+    value: str | None
+    remedy: str
+
+    def __str__(self) -> str:
+        shown = "" if self.value is None else f" is {self.value!r}"
+        return f"{self.variable}{shown}: {self.remedy}"
+
+
+class ConfigError(Exception):
+    """The settings cannot be used; `problems` names each variable with its remedy."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of the server. What is secret is never in its `repr`."""
+
+    database_url: str = field(repr=False)
+    data_dir: Path
+    pass_count: int = 2
+    pass_gap_seconds: int = 30
+    pass_max_age_seconds: int = 900
+    report_stale_seconds: int = 120
+    max_body_bytes: int = 16 * 1024 * 1024
+    rate_limit_per_second: int = 0
+    secret_key: str | None = field(default=None, repr=False)
+    signing_key: str | None = field(default=None, repr=False)
+    log_level: str = "info"
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read the settings; an empty variable counts as not set. Raises ConfigError with every fault there is."""
+        source = _Source(os.environ if environ is None else environ)
+        data_dir = Path(source.text("DATA_DIR", "pratique-data")).absolute()
+        settings = cls(
+            database_url=source.text("DATABASE_URL", f"sqlite:///{data_dir / 'pratique.db'}"),
+            data_dir=data_dir,
+            **{number.name.lower(): source.number(number) for number in NUMBERS},
+            secret_key=source.secret("SECRET_KEY"),
+            signing_key=source.secret("SIGNING_KEY"),
+            log_level=source.text("LOG_LEVEL", "info").lower(),
+        )
+        source.refuse_unknown()
+        source.problems += settings.faults()
+        source.raise_problems()
+        return settings
+
+    @property
+    def is_postgresql(self) -> bool:
+        """Whether the records are in PostgreSQL, so that several servers may share them."""
+        return self.database_url.startswith(POSTGRESQL)
+
+    @property
+    def shown_database_url(self) -> str:
+        """The address of the database without its password."""
+        return _hide_password(self.database_url)
+
+    @property
+    def policy(self) -> Policy:
+        """The thresholds that follow from these settings."""
+        return Policy(
+            pass_count=self.pass_count,
+            pass_gap_seconds=self.pass_gap_seconds,
+            pass_max_age_seconds=self.pass_max_age_seconds,
+            report_stale_seconds=self.report_stale_seconds,
+        )
+
+    def faults(self) -> list[Problem]:
+        """Say what is wrong with the texts and secrets."""
+        found = []
+        if not self.is_postgresql and not re.match(r"sqlite:////.", self.database_url):
+            remedy = "give sqlite:////absolute/path or postgresql://user@host/name."
+            found.append(Problem(f"{PREFIX}DATABASE_URL", self.shown_database_url, remedy))
+        if self.log_level not in LOG_LEVELS:
+            found.append(Problem(f"{PREFIX}LOG_LEVEL", self.log_level, f"give one of {', '.join(LOG_LEVELS)}."))
+        if self.secret_key is not None and len(self.secret_key) < SECRET_KEY_LENGTH_MIN:
+            remedy = f"it is too short: give at least {SECRET_KEY_LENGTH_MIN} random characters."
+            found.append(Problem(f"{PREFIX}SECRET_KEY", None, remedy))
+        if self.signing_key is not None and not _SIGNING_KEY.fullmatch(self.signing_key):
+            found.append(Problem(f"{PREFIX}SIGNING_KEY", None, "give 64 hexadecimal digits."))
+        return found + [
+            Problem(f"{PREFIX}{name}", None, f"it is missing: with PostgreSQL all servers must be given {meaning}.")
+            for name, meaning in SECRETS.items()
+            if self.is_postgresql and getattr(self, name.lower()) is None
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """The settings of whoever asks a server."""
+
+    url: str | None = None
+    token: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> ClientSettings:
+        """Read the settings; an empty variable counts as not set. Raises ConfigError with every fault there is."""
+        source = _Source(os.environ if environ is None else environ)
+        settings = cls(
+            url=source.text("URL", "") or None, token=source.secret("TOKEN"), ca_file=source.text("CA_FILE", "") or None
+        )
+        source.refuse_unknown()
+        source.raise_problems()
+        return settings
+
+
+class _Source:
+    """The environment, and what was found wrong in it so far."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._values = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+        self.problems: list[Problem] = []
+
+    def text(self, name: str, default: str) -> str:
+        return self._values.get(PREFIX + name, "").strip() or default
+
+    def number(self, number: Number) -> int:
+        text = self.text(number.name, str(number.default))
+        if re.fullmatch(r"[0-9]{1,18}", text) and number.least <= int(text) <= number.most:
+            return int(text)
+        remedy = f"give a whole number from {number.least} to {number.most}: {number.meaning}."
+        self.problems.append(Problem(PREFIX + number.name, text, remedy))
+        return number.default
+
+    def secret(self, name: str) -> str | None:
+        variable, file_variable = PREFIX + name, f"{PREFIX}{name}_FILE"
+        value, file = self.text(name, ""), self.text(f"{name}_FILE", "")
+        if value and file:
+            self.problems.append(Problem(variable, None, f"{file_variable} is set as well: keep one of the two."))
+        if not file:
+            return value or None
+        try:
+            content = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it holds no text"
+            self.problems.append(Problem(file_variable, file, f"the file cannot be read: {reason}."))
+            return None
+        if not content:
+            self.problems.append(Problem(file_variable, file, "the file is empty."))
+        return content or None
+
+    def refuse_unknown(self) -> None:
+        for name in sorted(self._values):
+            if name in SETTING_NAMES or name in _NOT_OURS or _FROM_KUBERNETES.fullmatch(name):
+                continue
+            # The value is not shown: under a wrong name it may be anything, a secret too.
+            self.problems.append(Problem(name, None, "there is no such setting: correct the name or remove it."))
+
+    def raise_problems(self) -> None:
+        if self.problems:
+            raise ConfigError(tuple(self.problems))
+
+
+def _hide_password(url: str) -> str:
+    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}…", url)

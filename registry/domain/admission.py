@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""May this node take work, and if not, what are all the reasons?
+
+Every door of the service asks here. A node is admitted when not one reason is found; unknown is a reason.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from registry.domain.decision import Decision, DeviceRef, Disposition, ExitCode, Reason, ReasonCode, exit_code
+from registry.domain.node_facts import ConditionFailure, Conflict, HoldOn, NodeFacts, Unattached, Withheld
+from registry.domain.passes import effective_have
+from registry.domain.policy import Policy
+from registry.domain.reasons import QUESTIONS, unknown_node
+
+__all__ = [
+    "ConditionFailure",
+    "Conflict",
+    "Decision",
+    "DeviceRef",
+    "Disposition",
+    "ExitCode",
+    "HoldOn",
+    "NodeFacts",
+    "Reason",
+    "ReasonCode",
+    "Unattached",
+    "Withheld",
+    "decide",
+    "exit_code",
+]
+
+
+def decide(facts: NodeFacts, *, policy: Policy, policy_digest: str, sequence: int, now: datetime) -> Decision:
+    """Give the decision with every reason, in the order of `ReasonCode`.
+
+    `policy_digest` names the policy and `sequence` the newest event of the snapshot that the facts were read in.
+    """
+    asked = QUESTIONS if facts.is_known else (unknown_node,)
+    reasons = tuple(reason for ask in asked for reason in ask(facts, policy, now))
+    return Decision(
+        node=facts.node,
+        admitted=not reasons,
+        disposition=_disposition(facts, reasons),
+        reasons=reasons,
+        have=effective_have(facts.have, facts.silence_seconds, policy) if facts.is_known else 0,
+        need=policy.pass_count,
+        policy=policy_digest,
+        sequence=sequence,
+        decided_at=now,
+    )
+
+
+def _disposition(facts: NodeFacts, reasons: tuple[Reason, ...]) -> Disposition:
+    """Running work is disturbed only when somebody asked for it or a condition says that it cannot go on."""
+    if not reasons:
+        return Disposition.ADMIT
+    if facts.is_known and (facts.condition_failures or any(hold.drain for hold in facts.holds)):
+        return Disposition.DRAIN
+    return Disposition.HOLD

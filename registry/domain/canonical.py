@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is the one text form of a value, so that the same content always gives the same hash?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+JSON: TypeAlias = "bool | int | str | Sequence[JSON] | Mapping[str, JSON] | None"
+"""JSON without floats, whose text differs from one library to the next."""
+
+INT_LIMIT = 2**63
+"""Whole numbers stay within 64 bits, signed: what every database and most JSON readers keep exactly."""
+
+
+def canonical(value: JSON) -> str:
+    """Write JSON in its one form: sorted keys, no blanks, UTF-8 unescaped.
+
+    Raises ValueError for a float, a number beyond 64 bits, text that cannot be UTF-8, any other type, or nesting
+    deeper than the interpreter's stack.
+    """
+    try:
+        return json.dumps(_plain(value, ""), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        raise _refusal("", "is nested too deeply") from None
+
+
+def _plain(value: object, where: str) -> object:
+    """Copy a value into what `json` writes in only one way. `where` is a JSON Pointer for the complaint."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _text(value, where)
+    if isinstance(value, int):
+        return _whole(value, where)
+    if isinstance(value, Mapping):
+        return {_text(key, where): _plain(inner, f"{where}/{key}") for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, f"{where}/{index}") for index, inner in enumerate(value)]
+    raise _refusal(where, f"is a {type(value).__name__}, which has no place here")
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise _refusal(where, "has a key that is not text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _refusal(where, "holds text that cannot be UTF-8") from None
+    return str(value)
+
+
+def _whole(value: int, where: str) -> int:
+    if not -INT_LIMIT <= value < INT_LIMIT:
+        raise _refusal(where, "is beyond 64 bits")
+    return int(value)
+
+
+def _refusal(where: str, what: str) -> ValueError:
+    return ValueError(f"{where or 'the value'} {what}")

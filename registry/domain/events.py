@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can have happened, and how is an entry of the history sealed so that tampering shows?
+
+The body of an entry is canonical JSON, kept exactly as it was hashed. Each hash covers the one before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from registry.domain.actors import Actor, ActorKind, Subject, SubjectKind
+from registry.domain.canonical import JSON, canonical
+from registry.domain.times import rfc3339
+
+__all__ = [
+    "BODY_VERSION",
+    "GENESIS",
+    "JSON",
+    "Actor",
+    "ActorKind",
+    "Draft",
+    "Entry",
+    "Event",
+    "EventType",
+    "Subject",
+    "SubjectKind",
+    "canonical",
+    "hash_of",
+    "seal",
+    "unseal",
+    "verify_entry",
+]
+
+BODY_VERSION = 1
+GENESIS = "0" * 64
+"""What stands in place of a previous hash before the first entry."""
+
+
+class EventType(StrEnum):
+    """Every kind of entry: a noun and what was done to it."""
+
+    NODE_REGISTERED = "node.registered"
+    """A node reported for the first time."""
+    NODE_BOOTED = "node.booted"
+    """A boot id of this instance was seen for the first time."""
+    NODE_REPLACED = "node.replaced"
+    """Another instance took over the node's name."""
+    NODE_RETIRED = "node.retired"
+    """An operator said that the node will not come back."""
+    NODE_HOST_CHANGED = "node.host_changed"
+    """A host serial or UUID differs from the one the same source gave before."""
+    MAINTENANCE_STARTED = "maintenance.started"
+    """An operator keeps the node out of work until a time."""
+    MAINTENANCE_ENDED = "maintenance.ended"
+    """The maintenance was ended by an operator."""
+    WAIVER_GRANTED = "waiver.granted"
+    """An operator accepts another device count for a while."""
+    WAIVER_ENDED = "waiver.ended"
+    """The waiver was ended by an operator or replaced."""
+    DEVICE_REGISTERED = "device.registered"
+    """A unit was seen for the first time anywhere."""
+    DEVICE_ATTACHED = "device.attached"
+    """A unit was listed in a slot where it was not before."""
+    DEVICE_DETACHED = "device.detached"
+    """A unit's placement was closed."""
+    DEVICE_MOVED = "device.moved"
+    """A unit changed its slot or its node."""
+    DEVICE_SWAPPED = "device.swapped"
+    """One unit took the slot of another."""
+    DEVICE_VANISHED = "device.vanished"
+    """A placed unit was not in a list that speaks for its kind."""
+    DEVICE_RETURNED = "device.returned"
+    """A missing unit was listed again where it had been."""
+    DEVICE_CHANGED = "device.changed"
+    """An attribute of a unit (model, name, firmware, asset tag) is another than before."""
+    IDENTIFIER_ADDED = "identifier.added"
+    """One more string is known that points at a unit or board."""
+    PASS_COUNTED = "pass.counted"  # noqa: S105 - a pass of checks
+    """A run of checks counted towards admission."""
+    PASSES_RESET = "passes.reset"
+    """The counted passes of a node went back to zero."""
+    CHECK_CHANGED = "check.changed"
+    """The status of a check is another than before."""
+    FAILURE_RECORDED = "failure.recorded"
+    """A fault of a device or node was put on record."""
+    FAILURE_WITHDRAWN = "failure.withdrawn"
+    """An operator said that a recorded fault was none."""
+    QUARANTINE_OPENED = "quarantine.opened"
+    """A person or a rule put hardware or a node on hold."""
+    QUARANTINE_RELEASED = "quarantine.released"
+    """A hold ended."""
+    QUARANTINE_WITHHELD = "quarantine.withheld"
+    """The breaker kept a rule from opening a hold."""
+    CONFLICT_OPENED = "conflict.opened"
+    """What was seen contradicts what is known of a device's identity."""
+    CONFLICT_RESOLVED = "conflict.resolved"
+    """The contradiction went away or an operator ruled on it."""
+    PROFILE_SET = "profile.set"
+    """What is expected of a sort of node was written or changed."""
+    TOKEN_CREATED = "token.created"  # noqa: S105 - an event name
+    """A credential was handed out."""
+    TOKEN_REVOKED = "token.revoked"  # noqa: S105 - an event name
+    """A credential stopped working."""
+    SERVICE_RESUMED = "service.resumed"
+    """The service came back after an outage, which is left out of all ages."""
+    CHECKPOINT_SIGNED = "checkpoint.signed"
+    """The head of the history was signed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event before it has a place in the history. A subject named twice is kept once."""
+
+    type: EventType
+    actor: Actor
+    subjects: tuple[Subject, ...] = ()
+    data: Mapping[str, JSON] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "subjects", tuple(dict.fromkeys(self.subjects)))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the history as it is stored: the columns of table `event`."""
+
+    sequence: int
+    at: datetime
+    type: str
+    body: str
+    prev_hash: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A sealed entry. `subjects` holds each subject with its own count; `type` may be newer than this code knows."""
+
+    sequence: int
+    at: datetime
+    type: str
+    actor: Actor
+    subjects: tuple[tuple[Subject, int], ...]
+    data: Mapping[str, Any]
+    body: str
+    prev_hash: str
+    hash: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the entry in the shape the API answers."""
+        return {
+            "sequence": self.sequence,
+            "at": rfc3339(self.at),
+            "type": str(self.type),
+            "actor": {"kind": str(self.actor.kind), "name": self.actor.name},
+            "subjects": _subjects_json(self.subjects),
+            "data": dict(self.data),
+            "prev_hash": self.prev_hash,
+            "hash": self.hash,
+        }
+
+
+def hash_of(prev_hash: str, body: str) -> str:
+    """Hash an entry: lower-case hex SHA-256 of the previous hash as 64 hex characters, then the body."""
+    return hashlib.sha256(f"{prev_hash}{body}".encode()).hexdigest()
+
+
+def seal(draft: Draft, *, sequence: int, at: datetime, ordinals: Sequence[int], prev_hash: str) -> Event:
+    """Give a draft its place in the chain.
+
+    `ordinals` holds, in the order of the draft's subjects, the number this event has in each subject's own history.
+    Raises ValueError when the counts differ or the data cannot be written canonically.
+    """
+    subjects = tuple(zip(draft.subjects, ordinals, strict=True))
+    body = canonical(
+        {
+            "actor": {"kind": draft.actor.kind, "name": draft.actor.name},
+            "at": rfc3339(at),
+            "data": draft.data,
+            "sequence": sequence,
+            "subjects": _subjects_json(subjects),
+            "type": draft.type,
+            "v": BODY_VERSION,
+        }
+    )
+    return Event(
+        sequence=sequence,
+        at=at,
+        type=draft.type,
+        actor=draft.actor,
+        subjects=subjects,
+        data=draft.data,
+        body=body,
+        prev_hash=prev_hash,
+        hash=hash_of(prev_hash, body),
+    )
+
+
+def unseal(entry: Entry) -> Event:
+    """Make a stored row an event again. Trusts the row: `verify_entry` checks it. Raises ValueError."""
+    parsed = _parse(entry.body)
+    try:
+        actor = Actor(ActorKind(parsed["actor"]["kind"]), parsed["actor"]["name"])
+        subjects = tuple((Subject(one["kind"], one["id"]), one["ordinal"]) for one in parsed["subjects"])
+        data = parsed["data"]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the body of event {entry.sequence} lacks {error}") from error
+    return Event(
+        sequence=entry.sequence,
+        at=entry.at,
+        type=entry.type,
+        actor=actor,
+        subjects=subjects,
+        data=data,
+        body=entry.body,
+        prev_hash=entry.prev_hash,
+        hash=entry.hash,
+    )
+
+
+def verify_entry(
+    entry: Entry,
+    *,
+    expected_sequence: int | None = None,
+    expected_prev_hash: str | None = None,
+    subjects: Sequence[tuple[Subject, int]] | None = None,
+) -> str | None:
+    """Say why a stored entry is bad, or None when every column follows from its body.
+
+    `expected_*` are what the entry before demands; `subjects` are the stored subject rows, in any order.
+    """
+    if expected_sequence is not None and entry.sequence != expected_sequence:
+        return f"sequence {entry.sequence} stands where {expected_sequence} belongs"
+    if expected_prev_hash is not None and entry.prev_hash != expected_prev_hash:
+        return "prev_hash is not the hash of the entry before"
+    if hash_of(entry.prev_hash, entry.body) != entry.hash:
+        return "hash does not fit prev_hash and body"
+    try:
+        return _verify_body(entry, subjects)
+    except ValueError as error:
+        return f"the body cannot be read: {error}"
+
+
+def _verify_body(entry: Entry, subjects: Sequence[tuple[Subject, int]] | None) -> str | None:
+    """Compare the columns and subject rows with the body. Raises ValueError when it cannot be read."""
+    parsed = _parse(entry.body)
+    if canonical(parsed) != entry.body:
+        return "the body is not in canonical form"
+    columns = {"v": BODY_VERSION, "sequence": entry.sequence, "type": entry.type, "at": rfc3339(entry.at)}
+    for column, value in columns.items():
+        if parsed.get(column) != value:
+            return f"{column} differs from the body"
+    written = unseal(entry).subjects
+    if subjects is not None and sorted(map(_row_key, subjects)) != sorted(map(_row_key, written)):
+        return "the subject rows differ from the body"
+    return None
+
+
+def _row_key(row: tuple[Subject, int]) -> tuple[str, str, int]:
+    subject, ordinal = row
+    return str(subject.kind), subject.id, ordinal
+
+
+def _subjects_json(subjects: Sequence[tuple[Subject, int]]) -> list[dict[str, JSON]]:
+    return [{"id": one.id, "kind": str(one.kind), "ordinal": ordinal} for one, ordinal in subjects]
+
+
+def _parse(body: str) -> dict[str, Any]:
+    """Read a body. Raises ValueError when it is no JSON object (floats are refused when it is written again)."""
+    parsed = json.loads(body)
+    if isinstance(parsed, dict):
+        return parsed
+    raise ValueError("not an object")

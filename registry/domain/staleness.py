@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long was somebody silent, when the time in which nobody could have been heard is left out?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A time in which the service did not run: from its last sign of life to its next one."""
+
+    start: datetime
+    end: datetime
+
+
+def silence_seconds(reported_at: datetime, now: datetime, outages: Iterable[Outage]) -> float:
+    """Return the seconds from a report to `now`, those of outages left out; never below zero.
+
+    Outages may overlap, and may begin before the report or end after `now`.
+    """
+    left_out = timedelta(0)
+    counted_to = reported_at
+    for outage in sorted(outages, key=lambda one: one.start):
+        start, end = max(outage.start, counted_to), min(outage.end, now)
+        if end > start:
+            left_out += end - start
+            counted_to = end
+    return max(0.0, (now - reported_at - left_out).total_seconds())

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""May this node take work? The one place where the records are gathered and the rule is asked, for every door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from registry.domain.admission import Decision, DeviceRef, Disposition, HoldOn, NodeFacts, decide
+from registry.domain.checks import CheckState
+from registry.domain.failures import Effect
+from registry.domain.known import ConflictRule
+from registry.domain.node_facts import Conflict, Unattached
+from registry.domain.policy import Policy
+from registry.domain.profiles import Profile
+from registry.domain.quarantine import is_in_force
+from registry.domain.reasons import held_devices as held_reasons
+from registry.domain.reports import CheckStatus, Kind
+from registry.services.life import silence
+from registry.services.profiles import parse_profile
+from registry.services.targets import identifier_ref, usable_value
+from registry.store import conflicts, devices, failures, holds, nodes, placements
+from registry.store.database import Database, Snapshot
+from registry.store.profiles import waivers_of
+
+
+def decide_admission(db: Database, node: str, *, policy: Policy, now: datetime) -> Decision:
+    """Decide about one node, from one snapshot. An unknown node is a decision too. Raises StoreUnavailable."""
+    with db.read() as snapshot:
+        return decide_in(snapshot, node, policy=policy, now=now)
+
+
+def decide_in(snapshot: Snapshot, node: str, *, policy: Policy, now: datetime) -> Decision:
+    """Decide inside a snapshot or transaction that is open already."""
+    facts = load_facts(snapshot, node, policy=policy, now=now)
+    return decide(facts, policy=policy, policy_digest=policy.digest, sequence=snapshot.sequence(), now=now)
+
+
+def load_facts(snapshot: Snapshot, name: str, *, policy: Policy, now: datetime) -> NodeFacts:
+    """Gather what a decision about a node needs. Holds and conflicts are joined at each read, never copied."""
+    row = nodes.find_standing(snapshot, name)
+    if row is None or row.retired_at is not None or row.instance_id is None or row.reported_at is None:
+        return NodeFacts(name)
+    profile = parse_profile(row.profile or "", row.profile_body)
+    disputed = _conflicts(snapshot, row.node_id, policy, now)
+    return NodeFacts(
+        node=name,
+        is_known=True,
+        profile_name=row.profile,
+        profile=profile,
+        silence_seconds=silence(snapshot, row.reported_at, now),
+        holds=_holds(snapshot, row, [device for _, involved in disputed for device in involved], now),
+        devices=_named(snapshot, row.instance_id, row.checks),
+        missing=tuple(_refs(snapshot, placements.missing_here(snapshot, row.instance_id)).values()),
+        listed_counts={kind: one["count"] for kind, one in row.listed.items()},
+        expected=expected_counts(snapshot, row.node_id, profile, now),
+        unidentified=tuple(DeviceRef(**one) for listed in row.listed.values() for one in listed["unidentified"]),
+        conflicts=tuple(conflict for conflict, _ in disputed),
+        unattached=_unattached(snapshot, row.instance_id),
+        checks=row.checks,
+        have=row.have or 0,
+        last_counted_start=row.counted_start,
+        maintenance_until=row.maintenance_until,
+        maintenance_reason=row.maintenance_reason,
+    )
+
+
+def expected_counts(snapshot: Snapshot, node_id: str, profile: Profile | None, now: datetime) -> dict[str, int | None]:
+    """Give how many devices of each kind there should be: the profile's counts, waivers in force put in their place."""
+    counts: dict[str, int | None] = {kind.value: profile.expected(kind) if profile else None for kind in Kind}
+    return {**counts, **{kind: waiver.count for kind, waiver in waivers_of(snapshot, node_id, now).items()}}
+
+
+def machine_binds(name: str, instance_id: str, chassis: str | None) -> list[tuple[str, str]]:
+    """Give everything that a hold on a machine may rest on."""
+    return [("instance", instance_id), ("name", name), *([("chassis", chassis)] if chassis else [])]
+
+
+def _holds(snapshot: Snapshot, row: nodes.Standing, disputed: Sequence[str], now: datetime) -> tuple[HoldOn, ...]:
+    assert row.instance_id is not None  # noqa: S101 - the caller looked
+    binds = holds.open_on_node(snapshot, row.instance_id, machine_binds(row.name, row.instance_id, row.chassis))
+    binds += [
+        holds.Bind(hold_id, device) for device, ids in held_devices(snapshot, disputed).items() for hold_id in ids
+    ]
+    if not binds:
+        return ()
+    records = holds.get_holds(snapshot, [bind.quarantine_id for bind in binds])
+    slots = {one.device_id: one.slot for one in placements.open_here(snapshot, row.instance_id)}
+    refs = _refs(snapshot, {bind.device_id: slots.get(bind.device_id) for bind in binds if bind.device_id})
+    found = {}
+    for bind in binds:
+        hold = records[bind.quarantine_id].hold
+        if is_in_force(hold, now):
+            ref = refs.get(bind.device_id) if bind.device_id else None
+            found[hold.id, ref] = HoldOn(hold.id, ref, hold.owner, hold.reason, hold.opened_at, hold.match, hold.drain)
+    return tuple(found.values())
+
+
+def held_devices(snapshot: Snapshot, device_ids: Iterable[str]) -> dict[str, list[str]]:
+    """Return the ids of the open holds on each of these units, by themselves or by their boards."""
+    units = devices.get_devices(snapshot, device_ids)
+    if not units:
+        return {}
+    open_ = holds.open_on(
+        snapshot, [*(("unit", one) for one in units), *(("board", one.board_id) for one in units.values())]
+    )
+    return {
+        one.id: [*open_.get(("unit", one.id), []), *open_.get(("board", one.board_id), [])] for one in units.values()
+    }
+
+
+def _refs(snapshot: Snapshot, slots: Mapping[str, str | None]) -> dict[str, DeviceRef]:
+    if not slots:
+        return {}
+    units = devices.get_devices(snapshot, slots)
+    return {one.id: DeviceRef(one.id, one.kind, one.serial, one.uuid, slots[one.id]) for one in units.values()}
+
+
+def _named(snapshot: Snapshot, instance_id: str, checks: Mapping[str, CheckState]) -> tuple[DeviceRef, ...]:
+    """The units placed here, but only when a finding asks to be put to one of them."""
+    troubled = (CheckStatus.FAIL, CheckStatus.UNKNOWN, CheckStatus.SKIPPED)
+    if not any(found.device for one in checks.values() if one.status in troubled for found in one.findings):
+        return ()
+    return tuple(
+        _refs(snapshot, {one.device_id: one.slot for one in placements.open_here(snapshot, instance_id)}).values()
+    )
+
+
+def _conflicts(snapshot: Snapshot, node_id: str, policy: Policy, now: datetime) -> list[tuple[Conflict, list[str]]]:
+    """The conflicts this node is part of, each with the units whose holds then apply."""
+    found = []
+    for one in conflicts.open_with(snapshot, "node", node_id):
+        if one.rule == ConflictRule.TWO_NODES and not _is_contest_alive(snapshot, one.id, policy, now):
+            continue
+        entry = one.entry
+        ref = DeviceRef(None, one.kind, entry.get("serial"), entry.get("uuid"), entry.get("slot"))
+        found.append(((ref, one.reason), conflicts.parties(snapshot, one.id, "device")))
+    return found
+
+
+def _is_contest_alive(snapshot: Snapshot, conflict_id: str, policy: Policy, now: datetime) -> bool:
+    """Two nodes contend for one unit only while both are there: one that is stale or retired no longer does."""
+    return all(is_live(snapshot, node_id, policy, now) for node_id in conflicts.parties(snapshot, conflict_id, "node"))
+
+
+def is_live(snapshot: Snapshot, node_id: str, policy: Policy, now: datetime) -> bool:
+    """Tell whether a node is neither retired nor stale."""
+    row = snapshot.one(
+        "SELECT n.retired_at, s.reported_at FROM node n LEFT JOIN node_state s ON s.node_id = n.id WHERE n.id = ?",
+        (node_id,),
+    )
+    if row is None or row[0] is not None or row[1] is None:
+        return False
+    return silence(snapshot, nodes.from_micros(row[1]), now) <= policy.report_stale_seconds
+
+
+def _unattached(snapshot: Snapshot, instance_id: str) -> tuple[Unattached, ...]:
+    found = failures.unattached(snapshot, instance_id)
+    return tuple(
+        (one.code, one.slot, one.occurred_at or one.recorded_at) for one in found if Effect(one.effect).is_blocking
+    )
+
+
+def preview(
+    db: Database, candidates: Sequence[Mapping[str, Any]], *, policy: Policy, now: datetime
+) -> list[dict[str, Any]]:
+    """Say of each candidate (a node, identifiers, or both) what would be decided. Writes nothing.
+
+    Identifiers alone are judged by the holds and conflicts they meet: there are no passes to ask for.
+    """
+    with db.read() as snapshot:
+        return [_preview(snapshot, one, policy, now) for one in candidates]
+
+
+def _preview(snapshot: Snapshot, candidate: Mapping[str, Any], policy: Policy, now: datetime) -> dict[str, Any]:
+    name = candidate.get("node")
+    met = _held_identifiers(snapshot, candidate.get("identifiers") or (), now)
+    if name is not None:
+        facts = load_facts(snapshot, name, policy=policy, now=now)
+        if facts.is_known or not candidate.get("identifiers"):
+            more = tuple(one for one in met if one not in facts.holds)
+            facts = replace(facts, holds=(*facts.holds, *more))
+            sequence = snapshot.sequence()
+            return decide(facts, policy=policy, policy_digest=policy.digest, sequence=sequence, now=now).to_json()
+    reasons = tuple(held_reasons(NodeFacts(name or "", is_known=True, holds=met), policy, now))
+    return Decision(
+        node=name or "",
+        admitted=not reasons,
+        disposition=Disposition.HOLD if reasons else Disposition.ADMIT,
+        reasons=reasons,
+        have=0,
+        need=0,
+        policy=policy.digest,
+        sequence=snapshot.sequence(),
+        decided_at=now,
+    ).to_json()
+
+
+def _held_identifiers(snapshot: Snapshot, asked: Iterable[Mapping[str, Any]], now: datetime) -> tuple[HoldOn, ...]:
+    found: dict[tuple[str, str | None], HoldOn] = {}
+    for one in asked:
+        value = usable_value(one["type"], one["value"])
+        vendor = one.get("vendor")
+        units = [
+            unit
+            for unit in devices.find_devices(snapshot, [value], type_=one["type"])
+            if unit.kind == one["kind"] and vendor in (None, unit.vendor)
+        ]
+        refs = {unit.id: DeviceRef(unit.id, unit.kind, unit.serial, unit.uuid, None) for unit in units}
+        held = [(hold_id, refs[unit]) for unit, ids in held_devices(snapshot, refs).items() for hold_id in ids]
+        unseen = DeviceRef(
+            None, one["kind"], value if one["type"] == "serial" else None, value if one["type"] == "uuid" else None
+        )
+        vendors = (vendor, None) if vendor else (None,)
+        waiting = [
+            hold_id
+            for v in vendors
+            for hold_id in holds.open_for_identifier(snapshot, identifier_ref(one["kind"], one["type"], value, v))
+        ]
+        held += [(hold_id, unseen) for hold_id in waiting if not units]
+        for record in holds.get_holds(snapshot, [hold_id for hold_id, _ in held]).values():
+            hold = record.hold
+            for hold_id, ref in held:
+                if hold_id == hold.id and is_in_force(hold, now):
+                    key = (hold.id, ref.id or value)
+                    found[key] = HoldOn(hold.id, ref, hold.owner, hold.reason, hold.opened_at, hold.match, hold.drain)
+    return tuple(found.values())

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which holds does a clean run bring nearer to their end?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from registry.domain.actors import Actor, ActorKind
+from registry.domain.passes import Run
+from registry.domain.policy import Policy
+from registry.domain.quarantine import ReleasePolicy, after_passes_done
+from registry.services.quarantine import end
+from registry.store import holds
+from registry.store.database import Transaction
+from registry.store.devices import Device
+from registry.store.holds import HoldRecord
+from registry.store.nodes import Boot
+
+
+def count_towards_release(tx: Transaction, units: Sequence[Device], run: Run, boot: Boot, policy: Policy) -> None:
+    """Count a clean run for every `after_passes` hold on the units it covers, and end those that have earned it.
+
+    Only runs that start after a restart newer than the fault are counted. Such a release keeps the node's passes.
+    """
+    binds = [bind for one in units for bind in (("unit", one.id), ("board", one.board_id))]
+    ids = {one for group in holds.open_on(tx, binds).values() for one in group}
+    for record in holds.get_holds(tx, ids).values():
+        if record.hold.release_policy is ReleasePolicy.AFTER_PASSES:
+            _count(tx, record, run, boot, policy)
+
+
+def _count(tx: Transaction, record: HoldRecord, run: Run, boot: Boot, policy: Policy) -> None:
+    fault_at = record.fault_at or record.hold.opened_at
+    restart_at = record.restart_at
+    if restart_at is None and boot.started_at > fault_at:
+        restart_at = boot.started_at
+    # A boot is first seen when its first report arrives, which may belong to a run that began a moment earlier.
+    if restart_at is None or run.times.end < restart_at - timedelta(seconds=policy.future_tolerance_seconds):
+        return
+    counted = replace(record, restart_at=restart_at, clean_runs=record.clean_runs + 1)
+    holds.set_progress(tx, counted)
+    is_done = after_passes_done(
+        record.hold, clean_runs_since=counted.clean_runs, restart_at=restart_at, fault_at=fault_at, policy=policy
+    )
+    if is_done:
+        rule = Actor(ActorKind.SYSTEM, "pratique")
+        end(tx, counted, reason=f"{counted.clean_runs} clean runs after a restart newer than the fault", actor=rule)

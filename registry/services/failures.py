@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What went wrong, on which device, and what follows at once: passes back to zero, a hold, a step towards release."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from registry.domain.actors import Actor, ActorKind, Subject, SubjectKind
+from registry.domain.errors import (
+    DeviceAmbiguous,
+    FieldError,
+    Forbidden,
+    InvalidField,
+    NotFound,
+    NotOpen,
+    PratiqueError,
+)
+from registry.domain.events import Draft, EventType
+from registry.domain.failures import Effect, FailureKind, is_valid_code, look_up
+from registry.domain.identifiers import normalise_slot, parse_slice
+from registry.domain.policy import Policy
+from registry.domain.reports import ReportedFailure
+from registry.domain.times import rfc3339
+from registry.services import passes
+from registry.services.pages import Page, PageRequest, page_of, slice_of
+from registry.services.quarantine import open_by_rule
+from registry.services.subjects import of_devices, told
+from registry.services.targets import candidates, find_units, get_unit
+from registry.store import devices, failures, holds, nodes, placements, search
+from registry.store.database import Database, Snapshot, Transaction, new_id
+from registry.store.devices import Device
+from registry.store.failures import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a fault belongs. `boot` is None when the node has none; `is_past`: it is of an earlier life or boot."""
+
+    device: Device | None
+    node: nodes.Node | None
+    boot: nodes.Boot | None
+    slot: str | None
+    is_past: bool = False
+
+    @property
+    def is_unattached(self) -> bool:
+        """True when it names a place in which no device is known."""
+        return self.device is None and self.slot is not None
+
+
+def record_failures(
+    db: Database,
+    reported: Sequence[ReportedFailure],
+    *,
+    actor: Actor,
+    node_scope: str | None,
+    policy: Policy,
+    now: datetime,
+) -> list[dict[str, Any]]:
+    """Put faults on record, and say item by item what came of it; one that is refused hinders no other.
+
+    With `node_scope` (a node's own token) only what concerns that node is taken. The same `failure_id` again is
+    `already_recorded`, with other content it is refused.
+    """
+    with db.write(now) as tx:
+        items = []
+        for one in reported:
+            try:
+                failure, is_new = record_in(tx, one, actor=actor, node_scope=node_scope)
+            except PratiqueError as error:
+                said = {"code": error.code, "message": error.detail, **error.extra}
+                items.append({"failure_id": one.failure_id, "outcome": "refused", **said})
+                continue
+            outcome = "recorded" if is_new else "already_recorded"
+            items.append({"failure_id": one.failure_id, "outcome": outcome, "failure": shown(tx, failure)})
+        return items
+
+
+def record_in(
+    tx: Transaction,
+    reported: ReportedFailure,
+    *,
+    actor: Actor,
+    node_scope: str | None,
+    boot: nodes.Boot | None = None,
+    is_past: bool = False,
+) -> tuple[Failure, bool]:
+    """Put one fault on record with all that follows. `boot` is the boot of the report that carried it."""
+    if not is_valid_code(reported.code):
+        raise InvalidField(
+            f"{reported.code!r} is no fault code: write it as xid_79, dcgm_row_remap_failure, gpu.missing …"
+        )
+    digest = _digest(reported)
+    known = failures.find_by_failure_id(tx, reported.failure_id)
+    if known is not None:
+        if known.digest != digest:
+            raise InvalidField(
+                f"The failure_id {reported.failure_id!r} was used for another failure: choose a new one."
+            )
+        return known, False
+    located = _locate(tx, reported, node_scope, boot, is_past=is_past)
+    kind = look_up(reported.code)
+    failure = _failure(tx, reported, located, kind, digest, actor)
+    failures.insert_failure(tx, failure)
+    record_event(tx, failure, located.device, located.node, actor)
+    take_effect(tx, failure, located, kind, actor)
+    return failure, True
+
+
+def _digest(reported: ReportedFailure) -> str:
+    """Tell two messages under one id apart. Evidence and wording are not part of it: a retry may word things anew."""
+    said = (reported.code, reported.device, reported.node, reported.slot, reported.occurred_at)
+    return hashlib.sha256(json.dumps(said, default=str).encode()).hexdigest()
+
+
+def _failure(
+    tx: Transaction, reported: ReportedFailure, located: Located, kind: FailureKind, digest: str, actor: Actor
+) -> Failure:
+    device, boot = located.device, located.boot
+    return Failure(
+        id=new_id(tx.now),
+        failure_id=reported.failure_id,
+        reporter=str(actor),
+        digest=digest,
+        code=reported.code,
+        kind=kind.kind,
+        cause=kind.cause,
+        severity=kind.severity,
+        effect=kind.effect,
+        state="active",
+        device_id=device and device.id,
+        board_id=device and device.board_id,
+        node_id=located.node and located.node.id,
+        instance_id=boot and boot.instance_id,
+        boot_id=boot and boot.id,
+        slot=located.slot,
+        ref=reported.device,
+        occurred_at=reported.occurred_at,
+        recorded_at=tx.now,
+        count=1,
+        last_at=reported.occurred_at or tx.now,
+        is_unattached=located.is_unattached,
+        message=reported.message,
+        evidence=reported.evidence,
+    )
+
+
+# --- where it belongs --------------------------------------------------------------------------------------------------
+
+
+def _locate(
+    tx: Transaction, reported: ReportedFailure, node_scope: str | None, boot: nodes.Boot | None, *, is_past: bool
+) -> Located:
+    _check_scope(reported, node_scope)
+    slot = _slot(reported.slot)
+    if reported.device is not None:
+        device = _device(tx, reported, slot)
+        located = _with_device(tx, reported, device, node_scope, slot)
+    else:
+        located = _in_place(tx, reported, reported.node or node_scope, slot, boot)
+    if boot is not None:
+        return replace(located, boot=boot, is_past=is_past)
+    return replace(located, is_past=_is_past(tx, located, reported.occurred_at))
+
+
+def _check_scope(reported: ReportedFailure, node_scope: str | None) -> None:
+    if node_scope is not None and reported.node not in (None, node_scope):
+        raise Forbidden(f"This token is for node {node_scope} and may not report about {reported.node}.")
+    if reported.device is None and reported.node is None and node_scope is None:
+        errors = (FieldError("/device", "Name the device, or the node (with the slot)."),)
+        raise InvalidField("A failure needs a device, or a node with or without a slot.", errors=errors)
+
+
+def _slot(text: str | None) -> str | None:
+    slot = normalise_slot(text)
+    if text is not None and slot is None:
+        raise InvalidField(
+            f"{text!r} is not a PCI address: write it as 0000:3b:00.0.", errors=(FieldError("/slot", text),)
+        )
+    return slot
+
+
+def _device(tx: Transaction, reported: ReportedFailure, slot: str | None) -> Device | None:
+    """The unit that a reference means. Of several on one board the one in the slot; an unknown slice is nobody's."""
+    ref = reported.device or ""
+    found = find_units(tx, ref)
+    if len(found) == 1:
+        return found[0]
+    if not found and (parse_slice(ref) is not None or slot is not None):
+        return None
+    if slot is not None and len({one.board_id for one in found}) == 1:
+        at = placements.open_of(tx, [one.id for one in found])
+        here = [one for one in found if one.id in at and at[one.id].slot == slot]
+        if len(here) == 1:
+            return here[0]
+    if len(found) > 1:
+        raise DeviceAmbiguous(
+            f"{ref!r} fits {len(found)} devices: add the slot, or use a UUID.", candidates=candidates(found)
+        )
+    return get_unit(tx, ref)
+
+
+def _with_device(
+    tx: Transaction, reported: ReportedFailure, device: Device | None, node_scope: str | None, slot: str | None
+) -> Located:
+    if device is None:
+        if (reported.node or node_scope) is None:
+            return Located(None, None, None, None)
+        return _in_place(tx, reported, reported.node or node_scope, slot, None)
+    history = placements.of_device(tx, device.id)
+    if node_scope is not None and all(one.node != node_scope for one in history):
+        raise Forbidden(f"The device {reported.device} was never placed on node {node_scope}.")
+    wanted = reported.node or node_scope
+    mine = [one for one in history if wanted in (None, one.node)]
+    at = reported.occurred_at or tx.now
+    then = [one for one in mine if one.since_at <= at and (one.until_at is None or one.until_at > at)] or mine[-1:]
+    node = nodes.find_node(tx, then[0].node if then else wanted) if then or wanted else None
+    if node is None and wanted is not None:
+        raise NotFound(f"No node named {wanted} has reported.")
+    boot = _current_boot(tx, node)
+    return Located(device, node, boot, then[0].slot if then else slot)
+
+
+def _in_place(
+    tx: Transaction, reported: ReportedFailure, name: str | None, slot: str | None, boot: nodes.Boot | None
+) -> Located:
+    """The unit that was in the slot at the time; before the first list of the current boot, the one that list shows."""
+    assert name is not None  # noqa: S101 - checked before
+    node = nodes.find_node(tx, name) or _register(tx, name)
+    current = boot or _current_boot(tx, node)
+    if slot is None:
+        return Located(None, node, current, None)
+    at = min(reported.occurred_at or tx.now, tx.now)
+    then = placements.in_slot_at(tx, node.id, slot, at)
+    if not then and current is not None:
+        then = [one for one in placements.open_here(tx, current.instance_id) if one.slot == slot]
+    device = devices.get_devices(tx, [then[0].device_id])[then[0].device_id] if then else None
+    return Located(device, node, current, slot)
+
+
+def _register(tx: Transaction, name: str) -> nodes.Node:
+    """A fault can be the first word of a node: keep it, and the node with it."""
+    node = nodes.insert_node(tx, name)
+    system = Actor(ActorKind.SYSTEM, "pratique")
+    tx.record(Draft(EventType.NODE_REGISTERED, system, (Subject(SubjectKind.NODE, name),), {"node": name}))
+    return node
+
+
+def _current_boot(snapshot: Snapshot, node: nodes.Node | None) -> nodes.Boot | None:
+    state = nodes.find_state(snapshot, node.id) if node else None
+    return nodes.get_boot(snapshot, state.boot_id) if state else None
+
+
+def _is_past(snapshot: Snapshot, located: Located, occurred_at: datetime | None) -> bool:
+    """Tell whether a fault is of an earlier boot: it occurred before the current one was seen, and there was another."""
+    if occurred_at is None or located.boot is None or located.node is None or occurred_at >= located.boot.started_at:
+        return False
+    return nodes.had_earlier_boot(snapshot, located.node.id, located.boot)
+
+
+# --- what follows ------------------------------------------------------------------------------------------------------
+
+
+def take_effect(tx: Transaction, failure: Failure, located: Located, kind: FailureKind, actor: Actor) -> None:
+    """Let a recorded fault do what the catalogue says: reset passes, open a hold; or let holds go on after a restart."""
+    if kind.proves_restart:
+        _note_restart(tx, located, failure)
+        return
+    if kind.effect.is_blocking and (not located.is_past or kind.effect is Effect.PERMANENT):
+        for name in _nodes_hit(tx, located):
+            passes.fault_on(tx, name, detail=failure.code, actor=actor)
+    if located.device is None:
+        return
+    detail = failure.message or f"reported by {failure.reporter}"
+    at = min(failure.occurred_at or failure.recorded_at, failure.recorded_at)
+    open_by_rule(tx, located.device, kind, failure_id=failure.id, detail=detail, fault_at=at)
+
+
+def _nodes_hit(snapshot: Snapshot, located: Located) -> list[str]:
+    """The node that carries the device now; for a fault without device the node that it was seen on."""
+    if located.device is None:
+        return [located.node.name] if located.node else []
+    at = placements.open_of(snapshot, [located.device.id])
+    return [one.node for one in at.values()]
+
+
+def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
+    """A reset of the device, or a driver load on its node, is what an `after_passes` hold waits for."""
+    if located.device is not None:
+        units = [located.device]
+    elif located.boot is not None:
+        here = placements.open_here(tx, located.boot.instance_id)
+        units = list(devices.get_devices(tx, [one.device_id for one in here]).values())
+    else:
+        return
+    at = min(failure.occurred_at or failure.recorded_at, failure.recorded_at)
+    binds = [bind for one in units for bind in (("unit", one.id), ("board", one.board_id))]
+    ids = {one for group in holds.open_on(tx, binds).values() for one in group}
+    for record in holds.get_holds(tx, ids).values():
+        if record.restart_at is None and at > (record.fault_at or record.hold.opened_at):
+            holds.set_progress(tx, replace(record, restart_at=at))
+
+
+def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, actor: Actor) -> None:
+    """Give faults that came in this boot before its first list to what that list shows in their slots."""
+    by_slot = {one.slot: one for one in placements.open_here(tx, boot.instance_id) if one.slot}
+    for failure in failures.unattached(tx, boot.instance_id, node.id):
+        place = by_slot.get(failure.slot)
+        if place is None or failure.boot_id not in (None, boot.id):
+            continue
+        device = devices.get_devices(tx, [place.device_id])[place.device_id]
+        failures.attach(tx, failure, device_id=device.id, board_id=device.board_id)
+        attached = replace(failure, device_id=device.id, board_id=device.board_id, is_unattached=False)
+        record_event(tx, attached, device, node, actor, {"attached": True})
+        take_effect(tx, attached, Located(device, node, None, failure.slot), look_up(failure.code), actor)
+
+
+def withdraw_failure(
+    db: Database, id_: str, *, reason: str, actor: Actor, policy: Policy, now: datetime
+) -> dict[str, Any]:
+    """Say that a recorded fault was none. It stays in the history; a hold it opened stays until somebody releases it.
+
+    Raises NotFound, NotOpen (withdrawn already), InvalidField (no reason).
+    """
+    if not reason.strip():
+        errors = (FieldError("/reason", "Say why this was no failure."),)
+        raise InvalidField("A withdrawal needs a reason.", errors=errors)
+    with db.write(now) as tx:
+        failure = failures.find_failure(tx, id_)
+        if failure is None:
+            raise NotFound(f"There is no failure {id_}.")
+        if failure.state != "active":
+            raise NotOpen(f"Failure {id_} was withdrawn already.")
+        failures.set_withdrawn(tx, failure)
+        withdrawn = replace(failure, state="withdrawn", is_unattached=False)
+        device = devices.get_devices(tx, [failure.device_id]).get(failure.device_id) if failure.device_id else None
+        node = nodes.get_node_by_id(tx, failure.node_id) if failure.node_id else None
+        record_event(tx, withdrawn, device, node, actor, {"why": reason.strip()}, type_=EventType.FAILURE_WITHDRAWN)
+        return shown(tx, withdrawn)
+
+
+def record_event(
+    tx: Transaction,
+    failure: Failure,
+    device: Device | None,
+    node: nodes.Node | None,
+    actor: Actor,
+    more: dict[str, Any] | None = None,
+    *,
+    type_: EventType = EventType.FAILURE_RECORDED,
+) -> None:
+    """Put a fault's event into the history."""
+    name = node.name if node else None
+    where = (
+        told(device, node=name, slot=failure.slot) if device else {"node": name, "slot": failure.slot, "serial": None}
+    )
+    tx.record(
+        Draft(
+            type_,
+            actor,
+            (Subject(SubjectKind.FAILURE, failure.id), *of_devices([device] if device else [], nodes=[name])),
+            {
+                **where,
+                "failure": failure.id,
+                "failure_id": failure.failure_id,
+                "code": failure.code,
+                "cause": failure.cause,
+                "severity": failure.severity,
+                "effect": failure.effect,
+                "observed_at": rfc3339(failure.occurred_at) if failure.occurred_at else None,
+                "message": failure.message,
+                **(more or {}),
+            },
+        )
+    )
+
+
+def shown(snapshot: Snapshot, failure: Failure) -> dict[str, Any]:
+    """Give a fault as the API answers it."""
+    node = nodes.get_node_by_id(snapshot, failure.node_id) if failure.node_id else None
+    device = devices.get_devices(snapshot, [failure.device_id]).get(failure.device_id) if failure.device_id else None
+    return {
+        "id": failure.id,
+        "failure_id": failure.failure_id,
+        "code": failure.code,
+        "kind": failure.kind,
+        "cause": failure.cause,
+        "severity": failure.severity,
+        "effect": failure.effect,
+        "state": failure.state,
+        "device": device.id if device else None,
+        "serial": device.serial if device else None,
+        "uuid": device.uuid if device else None,
+        "ref": failure.ref,
+        "node": node.name if node else None,
+        "slot": failure.slot,
+        "attached": not failure.is_unattached,
+        "occurred_at": rfc3339(failure.occurred_at) if failure.occurred_at else None,
+        "recorded_at": rfc3339(failure.recorded_at),
+        "count": failure.count,
+        "last_at": rfc3339(failure.last_at),
+        "reporter": failure.reporter,
+        "message": failure.message,
+        "evidence": failure.evidence,
+    }
+
+
+def list_failures(db: Database, filters: Mapping[str, str], page: PageRequest, *, now: datetime) -> Page:
+    """Return faults by any of their fields; `device` takes our id, a serial or a UUID."""
+    with db.read() as snapshot:
+        wanted = {**filters}
+        if "device" in wanted:
+            wanted["device"] = get_unit(snapshot, wanted["device"]).id
+        rows = search.list_failures(snapshot, wanted, slice_of(page))
+        return page_of(rows, page, lambda one: str(one.id), lambda one: shown(snapshot, one))

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Can this process answer, and if not, why?"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from registry.domain.errors import StoreUnavailable
+from registry.domain.policy import Policy
+from registry.domain.times import rfc3339
+from registry.store import life, migrations
+from registry.store.database import Database, sqlite_gate
+
+
+def liveness() -> dict[str, Any]:
+    """Say that the process runs. Asks nobody else, so that a slow database gets no process restarted."""
+    return {"status": "ok"}
+
+
+def readiness(db: Database, *, now: datetime, policy: Policy) -> dict[str, Any]:
+    """Say whether requests can be answered; `status` is `ok` or `not_ready`, `faults` are sentences.
+
+    An old sign of life is shown and is no fault: a process that has only just started has not given one.
+    """
+    found: dict[str, Any] = {"status": "ok", "engine": db.engine, "faults": []}
+    if db.engine == "sqlite":
+        gate = sqlite_gate()
+        found["sqlite"] = {"version": gate.version, "is_safe": gate.is_safe, "journal": gate.journal}
+    try:
+        found["faults"] = migrations.list_faults(db)
+        if not found["faults"]:
+            found |= _life(db, now, policy)
+    except StoreUnavailable:
+        # Whoever asks has shown no token: which host did not answer, and why, is for the log.
+        found["faults"] = ["The database cannot answer."]
+    if found["faults"]:
+        found["status"] = "not_ready"
+    return found
+
+
+def _life(db: Database, now: datetime, policy: Policy) -> dict[str, Any]:
+    with db.read() as snapshot:
+        last = life.find_last_sign(snapshot)
+        sequence = snapshot.sequence()
+    is_fresh = last is not None and (now - last).total_seconds() <= policy.outage_gap_seconds
+    return {"last_sign_at": rfc3339(last) if last else None, "is_beating": is_fresh, "sequence": sequence}

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is this report the same as before? Then one row moves on, nothing is written to the history, and that is all.
+
+It stands beside the full way because nearly all of a fleet's reports are of this sort: whatever is not plainly
+unchanged returns None and takes the full way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from registry.domain.admission import NodeFacts, decide
+from registry.domain.passes import effective_have, resets
+from registry.domain.policy import Policy
+from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Report
+from registry.services import receipts, runs
+from registry.services.admission import load_facts
+from registry.services.receipts import PassAnswer
+from registry.store import nodes, placements
+from registry.store.database import Database, Transaction
+from registry.store.nodes import NodeState
+
+
+def accept_unchanged(db: Database, report: Report, *, policy: Policy, now: datetime) -> dict[str, Any] | None:
+    """Take in a report that says what the last one said, or return None without having changed anything."""
+    if report.failures or report.host:
+        return None
+    said = digest_of(report)
+    with db.touch(now) as tx:
+        node = nodes.find_node(tx, report.node)
+        state = nodes.find_state(tx, node.id, lock=True) if node and node.retired_at is None else None
+        if state is None or not _is_same(state, report, said):
+            return None
+        facts = load_facts(tx, report.node, policy=policy, now=now)
+        return _move_on(tx, state, report, facts, policy)
+
+
+def _is_same(state: NodeState, report: Report, said: str) -> bool:
+    known = state.digest.get(key_of(_covered(state, report)))
+    if known is None or known["said"] != said:
+        return False
+    if report.seq is not None and state.seq is not None and report.seq <= state.seq:
+        return False
+    return not runs.is_repeated(state, report) and receipts.find(state.receipts, report) is None
+
+
+def _covered(state: NodeState, report: Report) -> frozenset[str]:
+    """The kinds of the report's list. Without `covers` it is those the same list was taken for before."""
+    if report.covers is not None or report.entries is None:
+        return frozenset(report.covers or ())
+    present = {entry.kind for entry in report.entries}
+    fitting = [key for key in state.digest if present <= set(key.split("+"))]
+    return frozenset(min(fitting, key=len).split("+")) if fitting else frozenset(present)
+
+
+def _move_on(
+    tx: Transaction, state: NodeState, report: Report, facts: NodeFacts, policy: Policy
+) -> dict[str, Any] | None:
+    """Count the round, if that takes no event, and answer. A hold, a reset or a pass that counts needs the full way."""
+    now = tx.now
+    if facts.holds or facts.conflicts or effective_have(state.have, facts.silence_seconds, policy) < state.have:
+        return None
+    covers = _covered(state, report)
+    results = (*report.checks, *_derived(state.digest[key_of(covers)]["derived"]))
+    placed = _placed(tx, state.instance_id)
+    listed = {kind: frozenset(placed.get(kind, ())) for kind in covers} if report.entries is not None else {}
+    run, row = runs.add_part(state, report, runs.Part(results, listed, is_current=True, is_repeated=False), now)
+    changed = runs.advance_checks(state, results, run.run_id, now)
+    verdict = runs.verdict_on(
+        state, run, profile=facts.profile, expected=facts.expected_counts, placed=placed, policy=policy, now=now
+    )
+    if changed or (resets(run) and state.have) or (verdict.counted and state.have < policy.pass_count):
+        return None
+    if verdict.counted:
+        runs.count(state, run, row, policy.pass_count)
+    told = PassAnswer.of(verdict, have=state.have, need=policy.pass_count)
+    runs.note_per_boot(state, facts.profile, results)
+    _refresh(state, report.entries or (), covers)
+    state.seq = state.seq if report.seq is None else report.seq
+    state.reported_at = now
+    state.receipts = receipts.add(state.receipts, report, told, keep=policy.receipts_kept)
+    nodes.save_heartbeat(tx, state)
+    facts = load_facts(tx, report.node, policy=policy, now=now)
+    decision = decide(facts, policy=policy, policy_digest=policy.digest, sequence=tx.sequence(), now=now)
+    return {
+        "report_id": report.report_id,
+        "replayed": False,
+        "pass": told.to_json(),
+        "admission": decision.to_json(),
+        "warnings": [{"code": one.code, "message": one.message} for one in report.warnings],
+    }
+
+
+def _placed(tx: Transaction, instance_id: str) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in placements.open_here(tx, instance_id):
+        if one.missing_since is None:
+            found.setdefault(one.kind, []).append(one.device_id)
+    return found
+
+
+def _derived(stored: list[list[str]]) -> list[CheckResult]:
+    """The results that the server made of this very list before."""
+    return [CheckResult(name, CheckStatus(status)) for name, status in stored]
+
+
+def _refresh(state: NodeState, entries: tuple[DeviceEntry, ...], covers: frozenset[str]) -> None:
+    """Show the newest readings; all else of the lines is the same."""
+    for kind in covers:
+        fresh = [entry for entry in entries if entry.kind == kind]
+        for line, entry in zip(state.entries.get(kind, []), fresh, strict=False):
+            line["readings"] = dict(entry.readings)
+
+
+def key_of(covers: frozenset[str]) -> str:
+    """Name the kinds that a message speaks for; messages of one round take turns, each compared with its own last."""
+    return "+".join(sorted(covers))
+
+
+def digest_of(report: Report) -> str:
+    """Digest what a report says, without what may change from look to look: ids, times, readings and messages."""
+    said = [
+        report.provider_id,
+        report.boot_id,
+        report.profile,
+        report.zone,
+        sorted(report.partial),
+        [
+            [
+                one.kind,
+                one.vendor,
+                one.slot,
+                one.serial,
+                one.uuid,
+                one.unique_id,
+                one.module_id,
+                one.node_guid,
+                one.mac,
+                one.gid,
+                one.name,
+                one.model,
+                one.part_number,
+                one.asset_tag,
+                sorted(one.firmware.items()),
+                one.slices,
+            ]
+            for one in report.entries or ()
+        ],
+        [[one.name, one.device, one.status, one.code] for one in report.checks],
+    ]
+    return hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest()

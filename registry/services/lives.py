@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which life and boot of a node does a report come from, and what ends when a new one begins?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from registry.domain.actors import Actor, Subject, SubjectKind
+from registry.domain.errors import InstanceSuperseded
+from registry.domain.events import Draft, EventType
+from registry.domain.identifiers import usable_text
+from registry.domain.reports import Notice, Report
+from registry.services import disputes, passes
+from registry.services.listing import close_all
+from registry.services.quarantine import release_with_instance
+from registry.store import nodes, placements
+from registry.store.database import Transaction
+from registry.store.nodes import Boot, Instance, Node, NodeState
+
+
+@dataclass(slots=True)
+class Arrival:
+    """Who sent a report. `is_past`: from a boot that is over. `state` is the node's row, which the caller saves."""
+
+    node: Node
+    instance: Instance
+    boot: Boot
+    state: NodeState
+    is_past: bool
+
+
+def arrive(tx: Transaction, report: Report, actor: Actor) -> Arrival:
+    """Find or begin the node, the instance and the boot that a report names. Raises InstanceSuperseded."""
+    node = nodes.find_node(tx, report.node)
+    state = nodes.find_state(tx, node.id, lock=True) if node else None
+    instance = nodes.find_instance(tx, node.id, report.provider_id) if node else None
+    if state is not None and instance is not None and instance.id != state.instance_id:
+        current = nodes.get_instance(tx, state.instance_id)
+        raise InstanceSuperseded(
+            f"Node {report.node} is instance {current.provider_id} now: {report.provider_id} was replaced and is not taken "
+            "back. A machine that returned needs a new provider_id, or the newer instance must be retired.",
+        )
+    if node is None:
+        node = nodes.insert_node(tx, report.node)
+        _node_event(tx, EventType.NODE_REGISTERED, node, actor, {"revived": False})
+    elif node.retired_at is not None:
+        nodes.set_node(tx, node.id, retired_at=None)
+        _node_event(tx, EventType.NODE_REGISTERED, node, actor, {"revived": True})
+    if instance is None:
+        instance, state = _begin_instance(tx, node, state, report, actor)
+    return _boot(tx, node, instance, state, report, actor)
+
+
+def _begin_instance(
+    tx: Transaction, node: Node, state: NodeState | None, report: Report, actor: Actor
+) -> tuple[Instance, NodeState | None]:
+    instance = nodes.insert_instance(tx, node.id, report.provider_id)
+    if state is None:
+        return instance, None
+    old = nodes.get_instance(tx, state.instance_id)
+    _end_instance(tx, node, old, actor)
+    passes.reset(tx, node.name, state, why="instance_replaced", detail=report.provider_id, actor=actor)
+    _node_event(tx, EventType.NODE_REPLACED, node, actor, {"from": old.provider_id, "to": report.provider_id})
+    state.instance_id = instance.id
+    state.entries = {}
+    return instance, state
+
+
+def _end_instance(tx: Transaction, node: Node, old: Instance, actor: Actor) -> None:
+    """What belonged to the old life ends with it: placements, contests, and holds that rest on its places."""
+    left = [one.device_id for one in placements.open_here(tx, old.id)]
+    release_with_instance(tx, left)
+    close_all(tx, node, old.id, ended_by="replaced", actor=actor)
+    placements.settle_all_contested(tx, old.id)
+    disputes.end_all_of(tx, node, reason="the instance was replaced")
+    nodes.end_instance(tx, old.id)
+
+
+def _boot(
+    tx: Transaction, node: Node, instance: Instance, state: NodeState | None, report: Report, actor: Actor
+) -> Arrival:
+    boot = nodes.find_boot(tx, instance.id, report.boot_id)
+    if boot is not None and state is not None:
+        return Arrival(node, instance, boot, state, is_past=boot.id != state.boot_id)
+    if boot is None:
+        boot = nodes.insert_boot(tx, instance.id, report.boot_id)
+        _node_event(
+            tx, EventType.NODE_BOOTED, node, actor, {"provider_id": report.provider_id, "boot_id": report.boot_id}
+        )
+    if state is None:
+        state = NodeState(node.id, instance.id, boot.id, report.profile, report.zone, None, tx.now)
+        return Arrival(node, instance, boot, state, is_past=False)
+    passes.reset(tx, node.name, state, why="booted", detail=report.boot_id, actor=actor)
+    begin_boot(state, boot)
+    return Arrival(node, instance, boot, state, is_past=False)
+
+
+def begin_boot(state: NodeState, boot: Boot) -> None:
+    """Forget what was true of the boot before: checks, rounds, spacing, per-boot results, the newest fault."""
+    state.boot_id = boot.id
+    state.seq = None
+    state.counted_start = state.counted_end = state.fault_at = None
+    state.checks, state.listed, state.runs, state.digest = {}, {}, [], {}
+    state.passes["clean_in_boot"] = []
+
+
+def note_host(tx: Transaction, arrival: Arrival, report: Report, actor: Actor) -> list[Notice]:
+    """Keep what each source says of the host; a change within one source is an event.
+
+    Sources are never compared with one another: in band and out of band often print different serials for one machine.
+    A value that another node gives too is told to the sender and joins nothing: whole batches share a UUID.
+    """
+    node = arrival.node
+    on_record = nodes.host_of(tx, node.id) if report.host else {}
+    notices: list[Notice] = []
+    for source, values in report.host.items():
+        changed = {}
+        for name, printed in values.items():
+            value, before = usable_text(printed), on_record.get(source, {}).get(name)
+            if value is None or value == before:
+                continue
+            nodes.save_host_value(tx, node.id, source, name, value)
+            changed.update({name: {"from": before, "to": value}} if before else {})
+            if (source, name) == ("chassis", "serial"):
+                nodes.set_chassis(tx, arrival.instance.id, value)
+            others = nodes.nodes_sharing(tx, name, value, besides=node.id)
+            if others:
+                told = f"{source} {name} {value} is given by {', '.join(others)} too: it is not used to tell machines apart."
+                notices.append(Notice("host_value_shared", told))
+        if changed:
+            _node_event(tx, EventType.NODE_HOST_CHANGED, node, actor, {"source": source, "changed": changed})
+    return notices
+
+
+def _node_event(tx: Transaction, type_: EventType, node: Node, actor: Actor, data: dict[str, Any]) -> None:
+    tx.record(Draft(type_, actor, (Subject(SubjectKind.NODE, node.name),), {"node": node.name, **data}))

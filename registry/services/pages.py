@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How is a long list given out? In bounded pages, each with an opaque cursor to the next, never by an offset."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from registry.domain.errors import FieldError, InvalidField
+from registry.store.search import Slice
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Which part of a list: at most `limit` items, from after `cursor` on."""
+
+    limit: int
+    cursor: str | None = None
+    newest_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some items of a list, and the cursor to the next ones; None at the end."""
+
+    items: list[dict[str, Any]]
+    next: str | None
+
+
+def key_of(page: PageRequest) -> str | None:
+    """Return the key after which the page begins. Raises InvalidField for a cursor that is none of ours."""
+    if page.cursor is None:
+        return None
+    try:
+        key = base64.urlsafe_b64decode(page.cursor.encode() + b"==").decode()
+    except (binascii.Error, ValueError):
+        key = ""
+    if not key.startswith("k:"):
+        errors = (FieldError("/cursor", "take it from `next` of the page before, as it is"),)
+        raise InvalidField("The cursor is not one that this service made.", errors=errors)
+    return key[2:]
+
+
+def number_of(page: PageRequest) -> int | None:
+    """Return the sequence after which a page of the history begins. Raises InvalidField."""
+    key = key_of(page)
+    if key is None or key.isdecimal():
+        return None if key is None else int(key)
+    raise InvalidField("The cursor is of another list.", errors=(FieldError("/cursor", "take it from this list"),))
+
+
+def slice_of(page: PageRequest) -> Slice:
+    """Return what the store has to read for a page."""
+    return Slice(page.limit, key_of(page), page.newest_first)
+
+
+def page_of(
+    rows: Sequence[Any], page: PageRequest, key: Callable[[Any], str], show: Callable[[Any], dict[str, Any]]
+) -> Page:
+    """Make a page of at most `limit` rows; the caller has read one more than that to see whether more follow."""
+    kept = rows[: page.limit]
+    after = key(kept[-1]) if len(rows) > page.limit else None
+    cursor = base64.urlsafe_b64encode(f"k:{after}".encode()).decode().rstrip("=") if after else None
+    return Page([show(one) for one in kept], cursor)

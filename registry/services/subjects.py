@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom is an event about, and how is a device told in its text?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from registry.domain.actors import Subject, SubjectKind
+from registry.domain.canonical import JSON
+from registry.store.database import Snapshot
+from registry.store.devices import Device
+from registry.store.placements import open_of
+
+
+def of_devices(units: Iterable[Device], *, nodes: Iterable[str | None] = ()) -> tuple[Subject, ...]:
+    """Give every unit, every board of theirs, and the nodes concerned."""
+    units = list(units)
+    return (
+        *(Subject(SubjectKind.DEVICE, one.id) for one in units),
+        *(Subject(SubjectKind.BOARD, one) for one in dict.fromkeys(unit.board_id for unit in units)),
+        *(Subject(SubjectKind.NODE, name) for name in dict.fromkeys(nodes) if name),
+    )
+
+
+def told(device: Device, *, node: str | None = None, slot: str | None = None) -> dict[str, JSON]:
+    """Tell a device as text, so that the entry can be read without any other record."""
+    return {
+        "device": device.id,
+        "kind": device.kind,
+        "vendor": device.vendor,
+        "serial": device.serial,
+        "uuid": device.uuid,
+        "node": node,
+        "slot": slot,
+    }
+
+
+def nodes_of(snapshot: Snapshot, units: Iterable[Device]) -> list[str]:
+    """Return the names of the nodes on which these units are placed now."""
+    return sorted({one.node for one in open_of(snapshot, [unit.id for unit in units]).values()})

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who has a connection? Each thread one, kept from use to use; a forked child opens its own."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import peewee
+
+from registry.store.engines import (
+    DRIVER_ERRORS,
+    is_broken,
+    is_in_transaction,
+    make_peewee,
+    prepare_connection,
+    run,
+    translate,
+)
+
+_OPENING_ERRORS: tuple[type[Exception], ...] = (peewee.PeeweeException, *DRIVER_ERRORS)
+"""peewee wraps what the driver raises while a connection is opened."""
+
+
+class Connections:
+    """One connection for each thread that asks, opened when it is first used and kept."""
+
+    def __init__(self, url: str, *, is_relaxed: bool) -> None:
+        self._url = url
+        self._is_relaxed = is_relaxed
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Begin with no connection. A forked child calls this: those of its parent it must not even close."""
+        self._peewee: peewee.Database = make_peewee(self._url, is_relaxed=self._is_relaxed)
+        self._lock = threading.Lock()
+        self._open: dict[threading.Thread, Any] = {}
+
+    def inherited(self) -> tuple[Any, ...]:
+        """Return what must stay alive, untouched, when `start_anew` follows a fork."""
+        return self._peewee, self._open
+
+    def begin(self, sql: str) -> Any:
+        """Return this thread's connection in a new transaction. One that was lost while idle is opened again."""
+        connection, is_new = self._get()
+        try:
+            run(connection, sql)
+        except DRIVER_ERRORS as error:
+            if is_new or not is_broken(connection):
+                self.roll_back(connection)
+                raise translate(error) from error
+        else:
+            return connection
+        self.drop()
+        return self.begin(sql)
+
+    def commit(self, connection: Any) -> None:
+        """Make everything durable. Raises StoreUnavailable; whether it was done is then not known."""
+        try:
+            run(connection, "COMMIT")
+        except DRIVER_ERRORS as error:
+            raise translate(error) from error
+
+    def roll_back(self, connection: Any) -> None:
+        """Undo everything; a connection that cannot even do that is dropped."""
+        try:
+            if not is_broken(connection) and is_in_transaction(connection):
+                run(connection, "ROLLBACK")
+        except DRIVER_ERRORS:
+            self.drop()
+            return
+        if is_broken(connection):
+            self.drop()
+
+    def drop(self) -> None:
+        """Close this thread's connection, if there is one."""
+        with self._lock:
+            connection = self._open.pop(threading.current_thread(), None)
+        self._peewee.dispose()
+        _close_quietly(connection)
+
+    def drop_all(self) -> None:
+        """Close the connections of all threads. None of them may be in use."""
+        with self._lock:
+            connections, self._open = list(self._open.values()), {}
+        self._peewee = make_peewee(self._url, is_relaxed=self._is_relaxed)
+        for connection in connections:
+            _close_quietly(connection)
+
+    def _get(self) -> tuple[Any, bool]:
+        if not self._peewee.is_closed():
+            return self._peewee.connection(), False
+        try:
+            self._peewee.connect()
+            connection = self._peewee.connection()
+            prepare_connection(connection)
+        except _OPENING_ERRORS as error:
+            self._peewee.dispose()
+            raise translate(error.__cause__ or error.__context__ or error) from error
+        with self._lock:
+            self._open[threading.current_thread()] = connection
+            gone = [self._open.pop(thread) for thread in list(self._open) if not thread.is_alive()]
+        for left in gone:
+            _close_quietly(left)
+        return connection, True
+
+
+def _close_quietly(connection: Any) -> None:
+    if connection is None:
+        return
+    try:
+        connection.close()
+    except DRIVER_ERRORS:
+        return  # it was lost; there is nothing left to close

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How does a use case read and write? In one snapshot or one transaction, at whose commit its events are sealed."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from typing import Any, TypeVar
+
+from registry.store.connections import Connections
+from registry.store.engines import WRITER_LOCK, Duplicate, SqliteGate, WriterQueue, sqlite_gate, sqlite_path
+from registry.store.snapshots import Row, Snapshot, Transaction
+from registry.store.values import from_micros, new_id, to_micros
+
+__all__ = [
+    "Database",
+    "Duplicate",
+    "Row",
+    "Snapshot",
+    "SqliteGate",
+    "Transaction",
+    "from_micros",
+    "new_id",
+    "open_database",
+    "sqlite_gate",
+    "to_micros",
+]
+
+S = TypeVar("S", bound=Snapshot)
+
+# The level is named: with a stricter one as the server's default, the view would be from before the wait for the lock.
+_BEGIN = {
+    "sqlite": {"read": "BEGIN", "write": "BEGIN IMMEDIATE", "touch": "BEGIN IMMEDIATE"},
+    "postgresql": {
+        "read": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        "write": f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT pg_advisory_xact_lock({WRITER_LOCK})",
+        "touch": "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off",
+    },
+}
+
+
+class Database:
+    """The records. Threads may share it; each has its own connection, and children of a fork open theirs anew."""
+
+    def __init__(self, url: str) -> None:
+        """Prepare for an address without opening anything. Raises ValueError for an address we cannot use."""
+        self.url = url
+        self.path = sqlite_path(url)
+        self.engine = "sqlite" if self.path else "postgresql"
+        self._begin = _BEGIN[self.engine]
+        self._durable = Connections(url, is_relaxed=False)
+        self._relaxed = Connections(url, is_relaxed=True) if self.path else self._durable
+        self._start_anew()
+        _DATABASES.add(self)
+
+    def _start_anew(self) -> None:
+        self._queue = WriterQueue(self.path) if self.path else None
+        self._running = threading.local()
+
+    def forget_parent(self) -> None:
+        """Leave the parent's connections alone after a fork, and let go of its place in the queue of writers."""
+        if self._queue:
+            self._queue.close()
+        for connections in {self._durable, self._relaxed}:
+            _INHERITED.append(connections.inherited())
+            connections.start_anew()
+        self._start_anew()
+
+    def read(self) -> AbstractContextManager[Snapshot]:
+        """One consistent view for as long as the block lasts; inside a `write` of this thread, that one's view."""
+        current: Snapshot | None = getattr(self._running, "current", None)
+        if current is not None:
+            return nullcontext(current)
+        return self._span(self._durable, "read", lambda connection: Snapshot(self.engine, connection))
+
+    def write(self, now: datetime) -> AbstractContextManager[Transaction]:
+        """One transaction that nobody else's `write` overlaps; durable, with its events, when the block is left.
+
+        Inside another `write` of this thread it joins that one, which commits at its own end. Whatever is raised in
+        the block undoes everything and is raised again. Raises AssertionError inside a `read` or `touch`.
+        """
+        return self._join() or self._span(self._durable, "write", lambda c: Transaction(self.engine, c, now))
+
+    def touch(self, now: datetime) -> AbstractContextManager[Transaction]:
+        """One transaction that may be lost at power loss, for the heartbeat that changed nothing: no events.
+
+        On PostgreSQL it runs beside a `write`: lock the row you change. Inside a `write` it joins that one.
+        """
+        current = getattr(self._running, "current", None)
+        if isinstance(current, Transaction):
+            return nullcontext(current)
+        make = lambda c: Transaction(self.engine, c, now, is_relaxed=True)  # noqa: E731 - said where it is used
+        return self._join() or self._span(self._relaxed, "touch", make)
+
+    def _join(self) -> AbstractContextManager[Transaction] | None:
+        current = getattr(self._running, "current", None)
+        if current is None:
+            return None
+        if isinstance(current, Transaction) and not current.is_relaxed:
+            return nullcontext(current)
+        raise AssertionError("a write cannot begin inside a read or a touch")
+
+    @contextmanager
+    def _span(self, connections: Connections, how: str, make: Callable[[Any], S]) -> Iterator[S]:
+        running = self._running
+        queue = self._queue.turn() if self._queue and how != "read" else nullcontext()
+        with queue:
+            connection = connections.begin(self._begin[how])
+            try:
+                running.current = snapshot = make(connection)
+                yield snapshot
+                snapshot.finish()
+                connections.commit(connection)
+            except BaseException:
+                connections.roll_back(connection)
+                raise
+            finally:
+                running.current = None
+
+    def close(self) -> None:
+        """Close this thread's connections. The next use opens new ones."""
+        for connections in {self._durable, self._relaxed}:
+            connections.drop()
+
+    def close_all(self) -> None:
+        """Close the connections of all threads, when none is in use any more."""
+        for connections in {self._durable, self._relaxed}:
+            connections.drop_all()
+        if self._queue:
+            self._queue.close()
+
+
+_DATABASES: weakref.WeakSet[Database] = weakref.WeakSet()
+_INHERITED: list[Any] = []
+"""Connections of a parent process. Collecting one would close it and disturb the parent, so they stay."""
+
+
+def _forget_parents() -> None:
+    for database in list(_DATABASES):
+        database.forget_parent()
+
+
+os.register_at_fork(after_in_child=_forget_parents)
+
+
+def open_database(url: str) -> Database:
+    """Prepare the records at `sqlite:////absolute/path` or `postgresql://…`. Raises ValueError for another address."""
+    return Database(url)

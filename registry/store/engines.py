@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What differs between SQLite and PostgreSQL? How each is opened, begun and made durable, and what its errors mean."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import peewee
+import psycopg
+
+from registry.domain.errors import InvalidField, StoreUnavailable
+
+sqlite: Final[Any] = peewee.sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed and newer
+"""The SQLite library that peewee chose: every file here must use the same one."""
+
+BUSY_MILLISECONDS = 10_000
+"""How long a writer waits for another before it gives up: below the 30 s after which gunicorn ends a worker."""
+
+WRITER_LOCK = 0x7072617469717565
+"""Key of PostgreSQL's advisory lock of everybody who writes: identity is matched in one serialised view."""
+
+SQLITE_ERROR, SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE = 1, 1555, 2067
+"""Result codes: https://www.sqlite.org/rescode.html. The first one means that our SQL is wrong."""
+
+DRIVER_ERRORS: tuple[type[Exception], ...] = (sqlite.Error, psycopg.Error, OverflowError, UnicodeEncodeError)
+"""All that a driver raises; `translate` says what each of them means."""
+
+_VALUE_ERRORS = (sqlite.DataError, psycopg.DataError, OverflowError, UnicodeEncodeError)
+_LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
+
+
+class Duplicate(Exception):
+    """A row with this key is there already."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteGate:
+    """Whether the SQLite that is linked here can be trusted with several writers of a WAL database.
+
+    `journal` is the mode in force: `wal`, or `delete` where the version is not safe.
+    """
+
+    version: str
+    is_safe: bool
+    journal: str
+
+
+def sqlite_gate(version: str | None = None) -> SqliteGate:
+    """Judge the linked SQLite, or `version`.
+
+    A checkpoint that races with a writer can corrupt the database in 3.7.0 to 3.51.2; the fix is also in 3.44.6 and
+    3.50.7: https://www.sqlite.org/wal.html#walresetbug.
+    """
+    text = version or str(sqlite.sqlite_version)
+    major, minor, patch = (int(part) for part in (*text.split("."), "0")[:3])
+    found = (major, minor, patch)
+    is_mended = found >= (3, 51, 3) or (3, 44, 6) <= found < (3, 45, 0) or (3, 50, 7) <= found < (3, 51, 0)
+    is_safe = is_mended or found < (3, 7, 0)
+    return SqliteGate(text, is_safe, "wal" if is_safe else "delete")
+
+
+def sqlite_path(url: str) -> Path | None:
+    """Return the file of a `sqlite:///` address, None for PostgreSQL. Raises ValueError for anything else."""
+    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+        return Path(url.removeprefix("sqlite:///"))
+    if url.startswith(("postgresql://", "postgres://")):
+        return None
+    raise ValueError("the database address must be sqlite:////absolute/path or postgresql://…")
+
+
+def make_peewee(url: str, *, is_relaxed: bool = False) -> peewee.Database:
+    """Make peewee's database of an address; nothing is opened yet. Raises ValueError for an address we cannot use."""
+    path = sqlite_path(url)
+    if path is None:
+        # libpq reads the address itself, and so undoes percent signs in user and password.
+        address = "postgresql://" + url.partition("://")[2]
+        return peewee.PostgresqlDatabase(
+            address, prefer_psycopg3=True, connect_timeout=10, application_name="pratique", client_encoding="utf8"
+        )
+    gate = sqlite_gate()
+    # With a rollback journal NORMAL may corrupt the file at power loss: relaxed durability exists only with WAL.
+    synchronous = ("NORMAL" if is_relaxed else "FULL") if gate.is_safe else "EXTRA"
+    pragmas = [
+        ("busy_timeout", BUSY_MILLISECONDS),  # first: the others may have to wait
+        ("journal_mode", gate.journal),
+        ("synchronous", synchronous),
+        ("foreign_keys", 1),
+        ("recursive_triggers", 1),  # else INSERT OR REPLACE deletes without a trigger
+    ]
+    # A connection belongs to one thread, but `close_all` closes those of all of them.
+    return peewee.SqliteDatabase(str(path), pragmas=pragmas, timeout=BUSY_MILLISECONDS / 1000, check_same_thread=False)
+
+
+def prepare_connection(connection: Any) -> None:
+    """Make a new PostgreSQL connection durable and impatient, whatever the server's defaults are."""
+    if not isinstance(connection, psycopg.Connection):
+        return
+    connection.execute(
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    )
+    connection.execute(f"SET lock_timeout = {BUSY_MILLISECONDS}")
+
+
+def run(connection: Any, sql: str) -> None:
+    """Run statements without parameters, on PostgreSQL in one round trip. Raises what the driver raises."""
+    if isinstance(connection, psycopg.Connection):
+        connection.execute(sql, prepare=False)
+    else:
+        connection.execute(sql)
+
+
+def is_broken(connection: Any) -> bool:
+    """Whether a connection is lost, so that the next use needs a new one."""
+    return bool(connection.closed) if isinstance(connection, psycopg.Connection) else False
+
+
+def is_in_transaction(connection: Any) -> bool:
+    """Whether there is something to roll back."""
+    if isinstance(connection, psycopg.Connection):
+        return connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+    return bool(connection.in_transaction)
+
+
+def translate(error: BaseException) -> BaseException:
+    """Say in our own words what a driver's error means; one that means a mistake of ours is returned unchanged.
+
+    What the driver said may name hosts and accounts: it is kept as a note, for the log, and not in `detail`.
+    """
+    meaning = _meaning(error)
+    if meaning is not error:
+        meaning.add_note(f"{type(error).__name__}: {error}")
+    return meaning
+
+
+def _meaning(error: BaseException) -> BaseException:
+    if isinstance(error, _VALUE_ERRORS):
+        return InvalidField("a number beyond 64 bits, or text that is not Unicode or holds a NUL, cannot be kept")
+    if isinstance(error, psycopg.errors.UniqueViolation):
+        return Duplicate(error.diag.constraint_name)
+    if isinstance(error, _LOST):
+        reason = f" ({type(error).__name__})" if error.sqlstate else ": no connection"
+        return StoreUnavailable(f"the database cannot answer{reason}")
+    if isinstance(error, sqlite.DatabaseError):
+        return _meaning_of_sqlite(error)
+    return error
+
+
+def _meaning_of_sqlite(error: Any) -> BaseException:
+    code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(error, sqlite.IntegrityError):
+        is_duplicate = code in {SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE} or "UNIQUE" in str(error)
+        return Duplicate(str(error)) if is_duplicate else error
+    is_ours = isinstance(error, sqlite.ProgrammingError | sqlite.NotSupportedError) or code == SQLITE_ERROR
+    return error if is_ours else StoreUnavailable(f"the database cannot answer: {error}")
+
+
+class WriterQueue:
+    """Lines up the writers of one SQLite file: threads on a lock, processes on `flock` of a file beside it.
+
+    SQLite lets waiting writers sleep and poll, so that some starve; here they are woken in turn.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(f"{path.name}.lock")
+        self._threads = threading.Lock()
+        self._descriptor: int | None = None
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for our turn and keep it.
+
+        Raises StoreUnavailable when the other threads take too long, or the file cannot be made.
+        """
+        if not self._threads.acquire(timeout=BUSY_MILLISECONDS / 1000):
+            raise StoreUnavailable("the database is busy: other writers of this process do not finish")
+        try:
+            descriptor = self._lock()
+            try:
+                yield
+            finally:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        finally:
+            self._threads.release()
+
+    def _lock(self) -> int:
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            raise StoreUnavailable(f"the database cannot be locked: {error}") from error
+        return self._descriptor
+
+    def close(self) -> None:
+        """Let go of the file. In a forked child this keeps a lock of the parent from outliving the parent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which faults are on record, and which of them found no device to belong to?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from registry.store.database import Snapshot, Transaction, from_micros, to_micros
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One fault as recorded. `ref` is the device as the reporter named it; `occurred_at` is the reporter's claim."""
+
+    id: str
+    failure_id: str
+    reporter: str
+    digest: str
+    code: str
+    kind: str | None
+    cause: str
+    severity: str
+    effect: str
+    state: str
+    device_id: str | None
+    board_id: str | None
+    node_id: str | None
+    instance_id: str | None
+    boot_id: str | None
+    slot: str | None
+    ref: str | None
+    occurred_at: datetime | None
+    recorded_at: datetime
+    count: int
+    last_at: datetime
+    is_unattached: bool
+    message: str | None
+    evidence: Any
+
+
+_FIELDS = tuple(one.name for one in fields(Failure))
+COLUMNS = ", ".join(f"f.{name}" for name in _FIELDS)
+_TIMES = ("occurred_at", "recorded_at", "last_at")
+
+
+def failure_of(row: Sequence[Any]) -> Failure:
+    """Make a failure of a row of `COLUMNS`."""
+    values = dict(zip(_FIELDS, row, strict=False))
+    for name in _TIMES:
+        values[name] = from_micros(values[name])
+    return Failure(
+        **{**values, "is_unattached": bool(values["is_unattached"]), "evidence": json.loads(values["evidence"])}
+    )
+
+
+def find_failure(snapshot: Snapshot, id_: str) -> Failure | None:
+    """Return the failure with our id."""
+    row = snapshot.one(f"SELECT {COLUMNS} FROM failure f WHERE f.id = ?", (id_,))
+    return row and failure_of(row)
+
+
+def find_by_failure_id(snapshot: Snapshot, failure_id: str) -> Failure | None:
+    """Return the failure that was reported under this id."""
+    row = snapshot.one(f"SELECT {COLUMNS} FROM failure f WHERE f.failure_id = ?", (failure_id,))
+    return row and failure_of(row)
+
+
+def insert_failure(tx: Transaction, failure: Failure) -> None:
+    """Write a new failure."""
+    values = [getattr(failure, name) for name in _FIELDS]
+    stored = [to_micros(v) if isinstance(v, datetime) else int(v) if isinstance(v, bool) else v for v in values[:-1]]
+    tx.execute(
+        f"INSERT INTO failure ({', '.join(_FIELDS)}) VALUES ({', '.join('?' * len(_FIELDS))})",
+        (*stored, json.dumps(failure.evidence)),
+    )
+
+
+def attach(tx: Transaction, failure: Failure, *, device_id: str, board_id: str) -> None:
+    """Give a fault the device that the first list of its boot showed in its slot."""
+    tx.execute(
+        "UPDATE failure SET device_id = ?, board_id = ?, is_unattached = 0 WHERE id = ?",
+        (device_id, board_id, failure.id),
+    )
+
+
+def set_withdrawn(tx: Transaction, failure: Failure) -> None:
+    """Note that a person said it was none."""
+    tx.execute("UPDATE failure SET state = 'withdrawn', is_unattached = 0 WHERE id = ?", (failure.id,))
+
+
+def unattached(snapshot: Snapshot, instance_id: str, node_id: str | None = None) -> list[Failure]:
+    """Return the active faults of an instance that found no device; with `node_id`, those too that came before any life."""
+    before = "OR (f.instance_id IS NULL AND f.node_id = ?)" if node_id else ""
+    rows = snapshot.all(
+        f"SELECT {COLUMNS} FROM failure f WHERE (f.instance_id = ? {before}) AND f.is_unattached = 1 "
+        "AND f.state = 'active' ORDER BY f.id",
+        (instance_id, *([node_id] if node_id else [])),
+    )
+    return [failure_of(row) for row in rows]

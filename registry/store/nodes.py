@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes are there, which life and boot of each is current, and what did its own reports last say?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any
+
+from registry.domain.checks import CheckState
+from registry.domain.reports import CheckResult, CheckStatus
+from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A name under which machines appear."""
+
+    id: str
+    name: str
+    registered_at: datetime
+    retired_at: datetime | None
+    maintenance_from: datetime | None
+    maintenance_until: datetime | None
+    maintenance_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One life of a node."""
+
+    id: str
+    node_id: str
+    provider_id: str
+    started_at: datetime
+    ended_at: datetime | None
+    chassis: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """One boot of an instance."""
+
+    id: str
+    instance_id: str
+    boot_id: str
+    started_at: datetime
+
+
+@dataclass(slots=True)
+class NodeState:
+    """The row that a node's own reports rewrite, and nothing but they.
+
+    `listed` holds per kind what the last list amounted to, `entries` what it said line by line, `runs` the newest
+    rounds of checks, `passes` the ids of counted runs, their stamps and the per-boot checks that came clean.
+    `digest` maps the kinds a message spoke for to the digest of what it said, with the results derived from it: the
+    same said again is an unchanged report.
+    """
+
+    node_id: str
+    instance_id: str
+    boot_id: str
+    profile: str
+    zone: str | None
+    seq: int | None
+    reported_at: datetime
+    have: int = 0
+    counted_start: datetime | None = None
+    counted_end: datetime | None = None
+    counted_total: int = 0
+    fault_at: datetime | None = None
+    release_at: datetime | None = None
+    digest: dict[str, dict[str, Any]] = field(default_factory=dict)
+    checks: dict[str, CheckState] = field(default_factory=dict)
+    listed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    passes: dict[str, list[str]] = field(default_factory=dict)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    receipts: str = ""
+    entries: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+_NODE = "id, name, registered_at, retired_at, maintenance_from, maintenance_until, maintenance_reason"
+_INSTANCE = "id, node_id, provider_id, started_at, ended_at, chassis"
+_STATE_FIELDS = tuple(one.name for one in fields(NodeState))
+_STATE = ", ".join(_STATE_FIELDS)
+_TIMES = ("reported_at", "counted_start", "counted_end", "fault_at", "release_at")
+_JSON = ("digest", "listed", "passes", "runs", "entries")
+
+
+def find_node(snapshot: Snapshot, name: str) -> Node | None:
+    """Return the node of this name, retired or not."""
+    return _node(snapshot.one(f"SELECT {_NODE} FROM node WHERE name = ?", (name,)))
+
+
+def get_node_by_id(snapshot: Snapshot, node_id: str) -> Node | None:
+    """Return the node with our id."""
+    return _node(snapshot.one(f"SELECT {_NODE} FROM node WHERE id = ?", (node_id,)))
+
+
+def _node(row: tuple[Any, ...] | None) -> Node | None:
+    if row is None:
+        return None
+    id_, name, registered, retired, since, until, reason = row
+    at = from_micros
+    return Node(id_, name, at(registered), at(retired), at(since), at(until), reason)
+
+
+def insert_node(tx: Transaction, name: str) -> Node:
+    """Make the node's record."""
+    node = Node(new_id(tx.now), name, tx.now, None, None, None, None)
+    tx.execute("INSERT INTO node (id, name, registered_at) VALUES (?, ?, ?)", (node.id, name, to_micros(tx.now)))
+    return node
+
+
+def set_node(tx: Transaction, node_id: str, **changes: object) -> None:
+    """Write some columns of the node's row; times are datetimes."""
+    columns = ", ".join(f"{name} = ?" for name in changes)
+    values = [to_micros(value) if isinstance(value, datetime) else value for value in changes.values()]
+    tx.execute(f"UPDATE node SET {columns} WHERE id = ?", (*values, node_id))
+
+
+def host_of(snapshot: Snapshot, node_id: str) -> dict[str, dict[str, str]]:
+    """Return what each source said of the node's host, usable values only."""
+    host: dict[str, dict[str, str]] = {}
+    for source, name, value in snapshot.all("SELECT source, name, value FROM host_value WHERE node_id = ?", (node_id,)):
+        host.setdefault(source, {})[name] = value
+    return host
+
+
+def save_host_value(tx: Transaction, node_id: str, source: str, name: str, value: str) -> None:
+    """Keep what one source says of the host."""
+    tx.execute(
+        "INSERT INTO host_value (node_id, source, name, value) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (node_id, source, name) DO UPDATE SET value = excluded.value",
+        (node_id, source, name, value),
+    )
+
+
+def nodes_sharing(snapshot: Snapshot, name: str, value: str, *, besides: str) -> list[str]:
+    """Return the names of other nodes, not retired, whose host gives the same value."""
+    rows = snapshot.all(
+        "SELECT DISTINCT n.name FROM host_value h JOIN node n ON n.id = h.node_id "
+        "WHERE h.value = ? AND h.name = ? AND n.id <> ? AND n.retired_at IS NULL ORDER BY n.name LIMIT 8",
+        (value, name, besides),
+    )
+    return [row[0] for row in rows]
+
+
+def find_instance(snapshot: Snapshot, node_id: str, provider_id: str) -> Instance | None:
+    """Return the life of this node that bears this provider id."""
+    row = snapshot.one(
+        f"SELECT {_INSTANCE} FROM instance WHERE node_id = ? AND provider_id = ?", (node_id, provider_id)
+    )
+    return _instance(row)
+
+
+def get_instance(snapshot: Snapshot, instance_id: str) -> Instance:
+    """Return the instance with our id, which must exist."""
+    found = _instance(snapshot.one(f"SELECT {_INSTANCE} FROM instance WHERE id = ?", (instance_id,)))
+    assert found is not None  # noqa: S101 - a foreign key points at it
+    return found
+
+
+def _instance(row: tuple[Any, ...] | None) -> Instance | None:
+    if row is None:
+        return None
+    id_, node_id, provider_id, started, ended, chassis = row
+    return Instance(id_, node_id, provider_id, from_micros(started), from_micros(ended), chassis)
+
+
+def insert_instance(tx: Transaction, node_id: str, provider_id: str) -> Instance:
+    """Begin a life of the node."""
+    instance = Instance(new_id(tx.now), node_id, provider_id, tx.now, None, None)
+    tx.execute(
+        "INSERT INTO instance (id, node_id, provider_id, ordinal, started_at) VALUES (?, ?, ?, "
+        "(SELECT COUNT(*) + 1 FROM instance WHERE node_id = ?), ?)",
+        (instance.id, node_id, provider_id, node_id, to_micros(tx.now)),
+    )
+    return instance
+
+
+def end_instance(tx: Transaction, instance_id: str) -> None:
+    """End a life: another instance bears the name now."""
+    tx.execute("UPDATE instance SET ended_at = ? WHERE id = ?", (to_micros(tx.now), instance_id))
+
+
+def set_chassis(tx: Transaction, instance_id: str, chassis: str) -> None:
+    """Note the serial of the chassis this instance runs in."""
+    tx.execute("UPDATE instance SET chassis = ? WHERE id = ?", (chassis, instance_id))
+
+
+def find_boot(snapshot: Snapshot, instance_id: str, boot_id: str) -> Boot | None:
+    """Return the boot of this instance that the node calls by this id."""
+    row = snapshot.one(
+        "SELECT id, instance_id, boot_id, started_at FROM boot WHERE instance_id = ? AND boot_id = ?",
+        (instance_id, boot_id),
+    )
+    return row and Boot(row[0], row[1], row[2], from_micros(row[3]))
+
+
+def get_boot(snapshot: Snapshot, row_id: str) -> Boot:
+    """Return the boot with our id, which must exist."""
+    row = snapshot.one("SELECT id, instance_id, boot_id, started_at FROM boot WHERE id = ?", (row_id,))
+    assert row is not None  # noqa: S101 - a foreign key points at it
+    return Boot(row[0], row[1], row[2], from_micros(row[3]))
+
+
+def insert_boot(tx: Transaction, instance_id: str, boot_id: str) -> Boot:
+    """Begin a boot."""
+    boot = Boot(new_id(tx.now), instance_id, boot_id, tx.now)
+    tx.execute(
+        "INSERT INTO boot (id, instance_id, boot_id, ordinal, started_at) VALUES (?, ?, ?, "
+        "(SELECT COUNT(*) + 1 FROM boot WHERE instance_id = ?), ?)",
+        (boot.id, instance_id, boot_id, instance_id, to_micros(tx.now)),
+    )
+    return boot
+
+
+def had_earlier_boot(snapshot: Snapshot, node_id: str, boot: Boot) -> bool:
+    """Return True when the node was up under another boot before this one."""
+    row = snapshot.one(
+        "SELECT 1 FROM boot b JOIN instance i ON i.id = b.instance_id WHERE i.node_id = ? AND b.id <> ? LIMIT 1",
+        (node_id, boot.id),
+    )
+    return row is not None
+
+
+def find_state(snapshot: Snapshot, node_id: str, *, lock: bool = False) -> NodeState | None:
+    """Return what the node's reports last said; with `lock`, nobody else changes it until the transaction ends."""
+    suffix = " FOR UPDATE" if lock and snapshot.engine == "postgresql" else ""
+    row = snapshot.one(f"SELECT {_STATE} FROM node_state WHERE node_id = ?{suffix}", (node_id,))
+    if row is None:
+        return None
+    values = dict(zip(_STATE_FIELDS, row, strict=True))
+    for name in _TIMES:
+        values[name] = from_micros(values[name])
+    for name in _JSON:
+        values[name] = json.loads(values[name])
+    values["checks"] = load_checks(values["checks"])
+    return NodeState(**values)
+
+
+def save_state(tx: Transaction, state: NodeState) -> None:
+    """Write the whole row."""
+    columns = ", ".join(f"{name} = excluded.{name}" for name in _STATE_FIELDS[1:])
+    marks = ", ".join("?" for _ in _STATE_FIELDS)
+    tx.execute(
+        f"INSERT INTO node_state ({_STATE}) VALUES ({marks}) ON CONFLICT (node_id) DO UPDATE SET {columns}",
+        tuple(_stored(state, name) for name in _STATE_FIELDS),
+    )
+
+
+def save_heartbeat(tx: Transaction, state: NodeState) -> None:
+    """Write what an unchanged report moves on; the node's other columns stay as they are."""
+    columns = (
+        "seq",
+        "reported_at",
+        "have",
+        "counted_start",
+        "counted_end",
+        "counted_total",
+        "checks",
+        "passes",
+        "runs",
+        "receipts",
+        "entries",
+    )
+    marks = ", ".join(f"{name} = ?" for name in columns)
+    values = tuple(_stored(state, name) for name in columns)
+    tx.execute(f"UPDATE node_state SET {marks} WHERE node_id = ?", (*values, state.node_id))
+
+
+def _stored(state: NodeState, name: str) -> object:
+    value = getattr(state, name)
+    if name in _TIMES:
+        return None if value is None else to_micros(value)
+    if name in _JSON:
+        return json.dumps(value, separators=(",", ":"))
+    return dump_checks(value) if name == "checks" else value
+
+
+def load_checks(text: str) -> dict[str, CheckState]:
+    """Read the check states of a node from their column."""
+    return {
+        name: CheckState(
+            name,
+            CheckStatus(one["status"]),
+            since=from_micros(one["since"]),
+            at=from_micros(one["at"]),
+            run_id=one["run"],
+            findings=tuple(
+                CheckResult(name, CheckStatus(status), device, code, message)
+                for status, device, code, message in one["findings"]
+            ),
+        )
+        for name, one in json.loads(text).items()
+    }
+
+
+def dump_checks(checks: Mapping[str, CheckState]) -> str:
+    """Write the check states of a node for their column."""
+    return json.dumps(
+        {
+            name: {
+                "status": one.status,
+                "since": to_micros(one.since),
+                "at": to_micros(one.at),
+                "run": one.run_id,
+                "findings": [[found.status, found.device, found.code, found.message] for found in one.findings],
+            }
+            for name, one in checks.items()
+        },
+        separators=(",", ":"),
+    )
+
+
+def forget_digest(tx: Transaction, *, node_id: str | None = None, instance_id: str | None = None) -> None:
+    """Let the next report of a node be looked at in full: something else than its own reports changed what it means."""
+    column, value = ("node_id", node_id) if node_id else ("instance_id", instance_id)
+    tx.execute(f"UPDATE node_state SET digest = '{{}}' WHERE {column} = ?", (value,))
+
+
+def list_node_names(snapshot: Snapshot, *, after: str | None, limit: int) -> list[str]:
+    """Return node names in order, from after the given one."""
+    rows = snapshot.all("SELECT name FROM node WHERE name > ? ORDER BY name LIMIT ?", (after or "", limit))
+    return [row[0] for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a decision needs of a node's rows, read in one go. The fields from `instance_id` on are None before a report."""
+
+    node_id: str
+    name: str
+    retired_at: datetime | None
+    maintenance_until: datetime | None
+    maintenance_reason: str | None
+    instance_id: str | None
+    chassis: str | None
+    profile: str | None
+    profile_body: str | None
+    reported_at: datetime | None
+    have: int | None
+    counted_start: datetime | None
+    checks: dict[str, CheckState]
+    listed: dict[str, dict[str, Any]]
+
+
+def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
+    """Return what a decision about the node of this name starts from."""
+    row = snapshot.one(
+        "SELECT n.id, n.name, n.retired_at, n.maintenance_until, n.maintenance_reason, s.instance_id, i.chassis, s.profile, "
+        "p.body, s.reported_at, s.have, s.counted_start, s.checks, s.listed FROM node n "
+        "LEFT JOIN node_state s ON s.node_id = n.id LEFT JOIN instance i ON i.id = s.instance_id "
+        "LEFT JOIN profile p ON p.name = s.profile WHERE n.name = ?",
+        (name,),
+    )
+    if row is None:
+        return None
+    at = from_micros
+    checks = load_checks(row[12]) if row[12] else {}
+    listed = json.loads(row[13]) if row[13] else {}
+    return Standing(row[0], row[1], at(row[2]), at(row[3]), *row[4:9], at(row[9]), row[10], at(row[11]), checks, listed)
+
+
+def out_of_maintenance(snapshot: Snapshot, now: datetime) -> list[Node]:
+    """Return the nodes whose maintenance is over and not ended in the records yet."""
+    rows = snapshot.all(f"SELECT {_NODE} FROM node WHERE maintenance_until <= ? ORDER BY id", (to_micros(now),))
+    return [found for row in rows if (found := _node(row))]

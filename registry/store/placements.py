@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which unit is, or was, in which slot of which instance?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
+from registry.store.devices import in_chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One unit in one slot of one instance, from when to when. `ended_by` says how it ended."""
+
+    id: str
+    device_id: str
+    board_id: str
+    instance_id: str
+    node_id: str
+    node: str
+    kind: str
+    slot: str | None
+    since_at: datetime
+    until_at: datetime | None
+    ended_by: str | None
+    missing_since: datetime | None
+    is_contested: bool
+
+
+_COLUMNS = (
+    "p.id, p.device_id, p.board_id, p.instance_id, p.node_id, n.name, p.kind, p.slot, p.since_at, p.until_at, p.ended_by, "
+    "p.missing_since, p.is_contested"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM placement p JOIN node n ON n.id = p.node_id"
+
+
+def _placement(row: Sequence[Any]) -> Placement:
+    return Placement(
+        *row[:8], from_micros(row[8]), from_micros(row[9]), row[10], from_micros(row[11]), is_contested=bool(row[12])
+    )
+
+
+def open_here(snapshot: Snapshot, instance_id: str) -> list[Placement]:
+    """Return the open placements of an instance, missing ones included."""
+    return [
+        _placement(row)
+        for row in snapshot.all(f"{_SELECT} WHERE p.instance_id = ? AND p.until_at IS NULL", (instance_id,))
+    ]
+
+
+def missing_here(snapshot: Snapshot, instance_id: str) -> dict[str, str | None]:
+    """Return the units of an instance that its last list did not show, each with its slot."""
+    rows = snapshot.all(
+        "SELECT device_id, slot FROM placement WHERE instance_id = ? AND until_at IS NULL AND missing_since IS NOT NULL",
+        (instance_id,),
+    )
+    return dict(rows)
+
+
+def open_of(snapshot: Snapshot, device_ids: Iterable[str]) -> dict[str, Placement]:
+    """Return the open placement of each of these units that has one."""
+    rows = in_chunks(
+        snapshot, lambda marks: f"{_SELECT} WHERE p.until_at IS NULL AND p.device_id IN ({marks})", device_ids
+    )
+    return {row[1]: _placement(row) for row in rows}
+
+
+def of_device(snapshot: Snapshot, device_id: str) -> list[Placement]:
+    """Return every placement of a unit, oldest first."""
+    rows = snapshot.all(f"{_SELECT} WHERE p.device_id = ? ORDER BY p.since_at, p.id", (device_id,))
+    return [_placement(row) for row in rows]
+
+
+def in_slot_at(snapshot: Snapshot, node_id: str, slot: str, at: datetime) -> list[Placement]:
+    """Return what was placed in a slot of a node at a time; the newest first."""
+    moment = to_micros(at)
+    rows = snapshot.all(
+        f"{_SELECT} JOIN instance i ON i.id = p.instance_id WHERE i.node_id = ? AND p.slot = ? AND p.since_at <= ? "
+        "AND (p.until_at IS NULL OR p.until_at > ?) ORDER BY p.since_at DESC, p.id DESC",
+        (node_id, slot, moment, moment),
+    )
+    return [_placement(row) for row in rows]
+
+
+def insert(
+    tx: Transaction, *, device_id: str, board_id: str, instance_id: str, node_id: str, kind: str, slot: str | None
+) -> None:
+    """Open a placement. The unit must have none open."""
+    tx.execute(
+        "INSERT INTO placement (id, device_id, board_id, instance_id, node_id, kind, slot, since_at, is_contested) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+        (new_id(tx.now), device_id, board_id, instance_id, node_id, kind, slot, to_micros(tx.now)),
+    )
+
+
+def close(tx: Transaction, placement: Placement, *, ended_by: str, is_contested: bool = False) -> None:
+    """Close a placement. Contested: its node may not know yet that the unit is elsewhere."""
+    tx.execute(
+        "UPDATE placement SET until_at = ?, ended_by = ?, is_contested = ? WHERE id = ?",
+        (to_micros(tx.now), ended_by, int(is_contested), placement.id),
+    )
+
+
+def set_missing(tx: Transaction, placement: Placement, *, is_missing: bool) -> None:
+    """Note that a placed unit was not listed, or is again."""
+    since = to_micros(tx.now) if is_missing else None
+    tx.execute("UPDATE placement SET missing_since = ? WHERE id = ?", (since, placement.id))
+
+
+def settle_contested(tx: Transaction, instance_id: str, device_ids: Iterable[str]) -> None:
+    """Note that a node knows of these losses, or that they no longer matter."""
+    tx.many(
+        "UPDATE placement SET is_contested = 0 WHERE instance_id = ? AND device_id = ? AND is_contested = 1",
+        [(instance_id, device_id) for device_id in device_ids],
+    )
+
+
+def settle_all_contested(tx: Transaction, instance_id: str) -> None:
+    """Forget what an instance that has ended had lost."""
+    tx.execute("UPDATE placement SET is_contested = 0 WHERE instance_id = ? AND is_contested = 1", (instance_id,))

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Are the thresholds the promised ones, and does the digest change with whatever could change a decision?"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import re
+
+import pytest
+
+from registry.domain import policy as policy_module
+from registry.domain.failures import CATALOGUE, Effect
+from registry.domain.policy import Policy, digest_of
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("pass_count", 2),
+        ("pass_gap_seconds", 30),
+        ("pass_max_age_seconds", 900),
+        ("report_stale_seconds", 120),
+        ("future_tolerance_seconds", 5),
+        ("outage_gap_seconds", 30),
+        ("life_sign_seconds", 10),
+        ("receipts_kept", 64),
+        ("board_units_max", 8),
+        ("node_active_hours", 24),
+        ("after_passes_count", 2),
+        ("breaker_window_seconds", 600),
+        ("breaker_fleet_percent", 5),
+        ("breaker_profile_percent", 10),
+        ("breaker_zone_percent", 20),
+        ("breaker_limit_min", 1),
+        ("breaker_permanent_min", 4),
+    ],
+)
+def test_a_threshold_has_its_promised_default(field: str, value: int) -> None:
+    assert getattr(Policy(), field) == value
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Policy)])
+def test_every_threshold_has_its_reason_beside_it(field: str) -> None:
+    source = inspect.getsource(policy_module)
+
+    assert re.search(rf'^    {field}: int = \d+\n    """\w', source, re.MULTILINE)
+
+
+def test_the_digest_is_a_sha256_and_equal_for_equal_policies() -> None:
+    assert re.fullmatch("sha256:[0-9a-f]{64}", Policy().digest)
+    assert Policy().digest == Policy().digest == digest_of(Policy())
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Policy)])
+def test_changing_any_threshold_changes_the_digest(field: str) -> None:
+    changed = dataclasses.replace(Policy(), **{field: getattr(Policy(), field) + 1})
+
+    assert changed.digest != Policy().digest
+
+
+def test_changing_the_effect_of_one_code_changes_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digest_of.__wrapped__(Policy())
+    milder = dataclasses.replace(CATALOGUE["xid_63"], effect=Effect.RECORD)
+
+    monkeypatch.setattr(policy_module, "CATALOGUE", {**CATALOGUE, "xid_63": milder})
+
+    assert digest_of.__wrapped__(Policy()) != before
+
+
+def test_the_policy_shows_its_thresholds_and_the_effect_of_every_code() -> None:
+    shown = json.loads(json.dumps(Policy(pass_count=3).to_json()))
+
+    assert shown["pass_count"] == 3
+    assert shown["effects"]["xid_79"] == "permanent"
+    assert set(shown["effects"]) == set(CATALOGUE)
+    assert shown["unknown_code_effect"] == "hold"
