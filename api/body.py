@@ -35,10 +35,10 @@ def check_length() -> None:
 
 
 def json_body() -> Any:
-    """Return the JSON that the body holds, None for no body at all. Raises MalformedBody."""
+    """Return the JSON that the body holds, an empty object for no body at all. Raises MalformedBody."""
     raw = request.get_data()
     if not raw:
-        return None
+        return {}
     if not request.is_json:
         given = request.mimetype or "no content type"
         raise MalformedBody(f"the body came as {given}; send it as application/json")
@@ -46,7 +46,7 @@ def json_body() -> Any:
 
 
 def body(schema: Schema) -> Callable[[Callable[Concatenate[dict[str, Any], P], R]], Callable[P, R]]:
-    """Hand the body, loaded through `schema`, to a handler as its first argument. No body is an empty object.
+    """Hand the body, loaded through `schema`, to a handler as its first argument.
 
     Raises MalformedBody, and InvalidField with a JSON Pointer for everything that is wrong.
     """
@@ -54,8 +54,7 @@ def body(schema: Schema) -> Callable[[Callable[Concatenate[dict[str, Any], P], R
     def reader(handler: Callable[Concatenate[dict[str, Any], P], R]) -> Callable[P, R]:
         @functools.wraps(handler)
         def read(*args: P.args, **kwargs: P.kwargs) -> R:
-            given = json_body()
-            return handler(load(schema, {} if given is None else given), *args, **kwargs)
+            return handler(load(schema, json_body()), *args, **kwargs)
 
         return read
 

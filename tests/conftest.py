@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 
 from tests.clock import NOON, Clock
+from tests.fleet import Fleet
 from tests.postgres import Server
 
 if TYPE_CHECKING:
@@ -106,3 +107,9 @@ def db(database_url: str) -> Iterator[Database]:
     database = open_database(database_url)
     yield database
     database.close_all()
+
+
+@pytest.fixture
+def fleet(db: Database, clock: Clock) -> Fleet:
+    """Nodes and operators against the real services, on either engine."""
+    return Fleet(db, clock)

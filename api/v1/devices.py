@@ -15,7 +15,8 @@ bp = Blueprint("devices", __name__)
 
 FILTERS = frozenset(
     {
-        *("id", "kind", "vendor", "serial", "uuid", "slot", "model", "part_number", "module_id", "state", "node"),
+        *("id", "kind", "vendor", "serial", "uuid", "slot", "node", "state"),
+        *("model", "part_number", "module_id", "name", "asset_tag"),
     }
 )
 

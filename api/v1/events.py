@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 
 from flask import Blueprint, Response
 
@@ -35,7 +34,14 @@ def export() -> Response:
     return Response(_begun(history.export_events(database(), after=after)), content_type=NDJSON)
 
 
-def _begun(lines: Iterator[str]) -> Iterable[str]:
+def _begun(lines: Iterator[str]) -> Iterator[str]:
     """Read the first line before the status is sent, so that a store that cannot answer is still a 503."""
     first = next(lines, None)
-    return () if first is None else chain((first,), lines)
+
+    def stream() -> Iterator[str]:
+        # A reader that goes away closes this generator, and through it the snapshot that the lines are read from.
+        if first is not None:
+            yield first
+            yield from lines
+
+    return stream()

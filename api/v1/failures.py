@@ -22,7 +22,8 @@ bp = Blueprint("failures", __name__)
 
 FILTERS = frozenset(
     {
-        *("id", "failure_id", "device", "node", "slot", "code", "cause", "severity", "effect", "state"),
+        *("id", "failure_id", "device", "node", "slot", "code", "kind", "cause", "severity", "effect", "state"),
+        "reporter",
     }
 )
 
@@ -34,7 +35,7 @@ def record() -> Response:
     query(())
     given = json_body()
     is_many = isinstance(given, dict) and "failures" in given
-    loaded = load(MANY, given)["failures"] if is_many else [load(ONE, {} if given is None else given)]
+    loaded = load(MANY, given)["failures"] if is_many else [load(ONE, given)]
     reported = tuple(ReportedFailure(**one) for one in loaded)
     return change(lambda: _recorded(reported))
 

@@ -65,8 +65,12 @@ def past(node: str) -> Response:
 def retire(data: dict[str, Any], node: str) -> Response:
     """Say that a node will not come back."""
     query(())
-    at = now()
-    return change(lambda: (200, nodes.retire_node(database(), node, reason=data.get("reason"), actor=actor(), policy=policy(), now=at)))
+    return change(
+        lambda: (
+            200,
+            nodes.retire_node(database(), node, reason=data.get("reason"), actor=actor(), policy=policy(), now=now()),
+        )
+    )
 
 
 @bp.post("/nodes/<node>/maintenance")

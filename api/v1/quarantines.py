@@ -22,7 +22,19 @@ bp = Blueprint("quarantines", __name__)
 
 FILTERS = frozenset(
     {
-        *("id", "state", "device", "node", "owner", "cause", "ticket", "scope", "release_policy", "permanent"),
+        *(
+            "id",
+            "state",
+            "device",
+            "node",
+            "owner",
+            "cause",
+            "ticket",
+            "scope",
+            "match",
+            "release_policy",
+            "target_kind",
+        ),
     }
 )
 DRY_RUN = "dry_run"

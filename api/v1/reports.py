@@ -36,7 +36,7 @@ def _report(node: str) -> Report:
     if request.mimetype == MULTIPART:
         boundary = request.mimetype_params.get("boundary")
         return report_of_parts(read_parts(request.stream, boundary, request.content_length or 0), node)
-    body = json_body()
-    if body is None:
+    raw = request.get_data()
+    if not raw:
         raise MalformedBody("the body is empty; send a report as JSON or as multipart/form-data")
-    return report_of(body, node, request.get_data())
+    return report_of(json_body(), node, raw)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from registry.cli.connection import Session, speaks_http
@@ -15,7 +18,7 @@ Examples:
   pratique conflict resolve 0198c0de-... --as different_devices --reason "both boards seen on the bench"
 """
 
-COLUMNS = ("id", "state", "kind", "opened_at", "nodes", "message")
+COLUMNS = ("id", "state", "rule", "kind", "opened_at", "nodes", "reason")
 
 
 @click.group(epilog=EPILOG)
@@ -36,7 +39,7 @@ def list_(session: Session, limit: int, **filters: str | None) -> None:
         params=filters,
         limit=limit,
         headings=headings,
-        row=lambda one: [one.get(name) for name in COLUMNS],
+        row=_row,
     )
 
 
@@ -54,3 +57,7 @@ def resolve(session: Session, conflict_id: str, ruling: str, reason: str) -> Non
         print_json(found)
     else:
         print_facts(found)
+
+
+def _row(one: Mapping[str, Any]) -> list[object]:
+    return [", ".join(one["nodes"]) if name == "nodes" else one.get(name) for name in COLUMNS]

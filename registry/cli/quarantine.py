@@ -133,8 +133,10 @@ def show_items(session: Session, answer: Mapping[str, Any]) -> None:
     else:
         for item in answer["items"]:
             held = [item["quarantine"]] if item.get("quarantine") else item.get("quarantines") or ()
-            words = [item["outcome"], item.get("target"), *(one["id"] for one in held), item.get("message")]
+            words = [item["outcome"], in_short(item.get("target")), *(one["id"] for one in held), item.get("message")]
             click.echo("  ".join(plain(word) for word in words if word))
+        if answer.get("dry_run"):
+            click.echo("Dry run: nothing was changed.", err=True)
     if any(item["outcome"] == "refused" for item in answer["items"]):
         raise SystemExit(int(Exit.REFUSED))
 
@@ -146,6 +148,15 @@ def some(named: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return named
 
 
+def in_short(target: Mapping[str, Any] | None) -> str:
+    """Write a target in words: `device 1654…`, `node node-a`, `identifier gpu:serial:1654…`."""
+    named = {name: value for name, value in (target or {}).items() if value is not None}
+    return " ".join(
+        f"{name} {':'.join(map(str, value.values())) if isinstance(value, dict) else value}"
+        for name, value in named.items()
+    )
+
+
 def _identifier(text: str) -> dict[str, str]:
     kind, rest = paired(text, ":", "KIND:TYPE:VALUE")
     name, value = paired(rest, ":", "KIND:TYPE:VALUE")
@@ -154,4 +165,4 @@ def _identifier(text: str) -> dict[str, str]:
 
 def _row(one: Mapping[str, Any]) -> tuple[object, ...]:
     opened = short_time(one.get("opened_at"))
-    return one.get("id"), one.get("state"), one.get("owner"), opened, one.get("target"), one.get("reason")
+    return one.get("id"), one.get("state"), one.get("owner"), opened, in_short(one.get("target")), one.get("reason")

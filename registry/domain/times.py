@@ -23,6 +23,11 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def rfc3339_or_none(moment: datetime | None) -> str | None:
+    """Write a time that may be absent: None stays None."""
+    return None if moment is None else rfc3339(moment)
+
+
 def brief(moment: datetime) -> str:
     """Write a time for a message to people: RFC 3339 in UTC, cut to seconds. Raises ValueError without an offset."""
     return rfc3339(moment)[:19] + "Z"

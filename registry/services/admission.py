@@ -22,7 +22,7 @@ from registry.services.life import silence
 from registry.services.profiles import parse_profile
 from registry.services.targets import identifier_ref, usable_value
 from registry.store import conflicts, devices, failures, holds, nodes, placements
-from registry.store.database import Database, Snapshot
+from registry.store.database import Database, Snapshot, from_micros
 from registry.store.profiles import waivers_of
 
 
@@ -130,7 +130,7 @@ def _named(snapshot: Snapshot, instance_id: str, checks: Mapping[str, CheckState
 
 def _conflicts(snapshot: Snapshot, node_id: str, policy: Policy, now: datetime) -> list[tuple[Conflict, list[str]]]:
     """The conflicts this node is part of, each with the units whose holds then apply."""
-    found = []
+    found: list[tuple[Conflict, list[str]]] = []
     for one in conflicts.open_with(snapshot, "node", node_id):
         if one.rule == ConflictRule.TWO_NODES and not _is_contest_alive(snapshot, one.id, policy, now):
             continue
@@ -153,7 +153,7 @@ def is_live(snapshot: Snapshot, node_id: str, policy: Policy, now: datetime) -> 
     )
     if row is None or row[0] is not None or row[1] is None:
         return False
-    return silence(snapshot, nodes.from_micros(row[1]), now) <= policy.report_stale_seconds
+    return silence(snapshot, from_micros(row[1]), now) <= policy.report_stale_seconds
 
 
 def _unattached(snapshot: Snapshot, instance_id: str) -> tuple[Unattached, ...]:

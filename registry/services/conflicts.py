@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from registry.domain.actors import Actor
+from registry.domain.canonical import JSON
 from registry.domain.errors import FieldError, InvalidField, NotFound, NotOpen
 from registry.domain.events import Draft, EventType
 from registry.domain.identifiers import identifiers_of, usable_module_id
 from registry.domain.known import ConflictRule
 from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
-from registry.domain.times import rfc3339
+from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import disputes
 from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.quarantine import bind_identifier
@@ -103,7 +104,7 @@ def _different(tx: Transaction, conflict: Conflict, units: list[Device], actor: 
     board_id = units[0].board_id if is_on_board else devices.insert_board(tx, entry.kind, entry.vendor)
     device = devices.insert_device(tx, board_id, entry, usable_module_id(entry.module_id))
     known = devices.identifiers_known(tx, [device])[device.id]
-    taught = []
+    taught: list[JSON] = []
     for found in identifiers_of(entry):
         is_taken = found.is_usable and bool(found.type.names) and devices.is_taken(tx, found)
         if is_taken or (found.type, found.value) in known or (conflict.rule in OWN_BOARD and found.type == "serial"):
@@ -156,7 +157,7 @@ def shown(snapshot: Snapshot, conflict: Conflict) -> dict[str, Any]:
         "entry": conflict.entry,
         "devices": candidates(list(units.values())),
         "opened_at": rfc3339(conflict.opened_at),
-        "resolved_at": rfc3339(conflict.resolved_at) if conflict.resolved_at else None,
+        "resolved_at": rfc3339_or_none(conflict.resolved_at),
         "resolved_by": conflict.resolved_by,
         "resolved_as": conflict.resolved_as,
         "resolve_reason": conflict.resolve_reason,

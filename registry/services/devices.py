@@ -9,7 +9,7 @@ from typing import Any
 
 from registry.domain.errors import NotFound
 from registry.domain.identifiers import normalise_slot
-from registry.domain.times import rfc3339
+from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.quarantine import PLACE_WARNING, shown
 from registry.services.targets import find_units, forms_of, get_unit, of_unit
@@ -88,9 +88,9 @@ def _page(snapshot: Snapshot, device: Device, now: datetime) -> dict[str, Any]:
                 "node": one.node,
                 "slot": one.slot,
                 "since": rfc3339(one.since_at),
-                "until": rfc3339(one.until_at) if one.until_at else None,
+                "until": rfc3339_or_none(one.until_at),
                 "ended_by": one.ended_by,
-                "missing_since": rfc3339(one.missing_since) if one.missing_since else None,
+                "missing_since": rfc3339_or_none(one.missing_since),
             }
             for one in history
         ],

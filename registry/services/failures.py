@@ -25,7 +25,7 @@ from registry.domain.failures import Effect, FailureKind, is_valid_code, look_up
 from registry.domain.identifiers import normalise_slot, parse_slice
 from registry.domain.policy import Policy
 from registry.domain.reports import ReportedFailure
-from registry.domain.times import rfc3339
+from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import passes
 from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.quarantine import open_by_rule
@@ -35,6 +35,7 @@ from registry.store import devices, failures, holds, nodes, placements, search
 from registry.store.database import Database, Snapshot, Transaction, new_id
 from registry.store.devices import Device
 from registry.store.failures import Failure
+from registry.store.placements import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +106,23 @@ def record_in(
         return known, False
     located = _locate(tx, reported, node_scope, boot, is_past=is_past)
     kind = look_up(reported.code)
+    seen = failures.find_same(tx, reported.code, located.device.id, boot.id) if located.device and boot else None
+    if seen is not None:
+        return _again(tx, seen, located, kind, actor), False
     failure = _failure(tx, reported, located, kind, digest, actor)
     failures.insert_failure(tx, failure)
     record_event(tx, failure, located.device, located.node, actor)
     take_effect(tx, failure, located, kind, actor)
     return failure, True
+
+
+def _again(tx: Transaction, seen: Failure, located: Located, kind: FailureKind, actor: Actor) -> Failure:
+    """A report shows a fault that this boot has shown before: one fault, counted, that still keeps runs from counting."""
+    counted = failures.count_again(tx, seen)
+    if kind.effect.is_blocking and not located.is_past:
+        for name in _nodes_hit(tx, located):
+            passes.fault_on(tx, name, detail=seen.code, actor=actor)
+    return counted
 
 
 def _digest(reported: ReportedFailure) -> str:
@@ -133,11 +146,11 @@ def _failure(
         severity=kind.severity,
         effect=kind.effect,
         state="active",
-        device_id=device and device.id,
-        board_id=device and device.board_id,
-        node_id=located.node and located.node.id,
-        instance_id=boot and boot.instance_id,
-        boot_id=boot and boot.id,
+        device_id=device.id if device else None,
+        board_id=device.board_id if device else None,
+        node_id=located.node.id if located.node else None,
+        instance_id=boot.instance_id if boot else None,
+        boot_id=boot.id if boot else None,
         slot=located.slot,
         ref=reported.device,
         occurred_at=reported.occurred_at,
@@ -219,7 +232,8 @@ def _with_device(
     mine = [one for one in history if wanted in (None, one.node)]
     at = reported.occurred_at or tx.now
     then = [one for one in mine if one.since_at <= at and (one.until_at is None or one.until_at > at)] or mine[-1:]
-    node = nodes.find_node(tx, then[0].node if then else wanted) if then or wanted else None
+    name = then[0].node if then else wanted
+    node = nodes.find_node(tx, name) if name else None
     if node is None and wanted is not None:
         raise NotFound(f"No node named {wanted} has reported.")
     boot = _current_boot(tx, node)
@@ -308,7 +322,7 @@ def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
 
 def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, actor: Actor) -> None:
     """Give faults that came in this boot before its first list to what that list shows in their slots."""
-    by_slot = {one.slot: one for one in placements.open_here(tx, boot.instance_id) if one.slot}
+    by_slot: dict[str | None, Placement] = {one.slot: one for one in placements.open_here(tx, boot.instance_id) if one.slot}
     for failure in failures.unattached(tx, boot.instance_id, node.id):
         place = by_slot.get(failure.slot)
         if place is None or failure.boot_id not in (None, boot.id):
@@ -372,7 +386,7 @@ def record_event(
                 "cause": failure.cause,
                 "severity": failure.severity,
                 "effect": failure.effect,
-                "observed_at": rfc3339(failure.occurred_at) if failure.occurred_at else None,
+                "observed_at": rfc3339_or_none(failure.occurred_at),
                 "message": failure.message,
                 **(more or {}),
             },
@@ -400,7 +414,7 @@ def shown(snapshot: Snapshot, failure: Failure) -> dict[str, Any]:
         "node": node.name if node else None,
         "slot": failure.slot,
         "attached": not failure.is_unattached,
-        "occurred_at": rfc3339(failure.occurred_at) if failure.occurred_at else None,
+        "occurred_at": rfc3339_or_none(failure.occurred_at),
         "recorded_at": rfc3339(failure.recorded_at),
         "count": failure.count,
         "last_at": rfc3339(failure.last_at),

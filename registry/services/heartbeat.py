@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -27,7 +28,7 @@ from registry.store.nodes import NodeState
 
 def accept_unchanged(db: Database, report: Report, *, policy: Policy, now: datetime) -> dict[str, Any] | None:
     """Take in a report that says what the last one said, or return None without having changed anything."""
-    if report.failures or report.host:
+    if report.failures or report.host or (report.covers and report.entries is None):
         return None
     said = digest_of(report)
     with db.touch(now) as tx:
@@ -50,8 +51,10 @@ def _is_same(state: NodeState, report: Report, said: str) -> bool:
 
 def _covered(state: NodeState, report: Report) -> frozenset[str]:
     """The kinds of the report's list. Without `covers` it is those the same list was taken for before."""
-    if report.covers is not None or report.entries is None:
-        return frozenset(report.covers or ())
+    if report.entries is None:
+        return frozenset()
+    if report.covers is not None:
+        return report.covers
     present = {entry.kind for entry in report.entries}
     fitting = [key for key in state.digest if present <= set(key.split("+"))]
     return frozenset(min(fitting, key=len).split("+")) if fitting else frozenset(present)
@@ -84,7 +87,10 @@ def _move_on(
     state.reported_at = now
     state.receipts = receipts.add(state.receipts, report, told, keep=policy.receipts_kept)
     nodes.save_heartbeat(tx, state)
-    facts = load_facts(tx, report.node, policy=policy, now=now)
+    # The same snapshot: only what this report moved on is different.
+    facts = replace(
+        facts, silence_seconds=0.0, checks=state.checks, have=state.have, last_counted_start=state.counted_start
+    )
     decision = decide(facts, policy=policy, policy_digest=policy.digest, sequence=tx.sequence(), now=now)
     return {
         "report_id": report.report_id,

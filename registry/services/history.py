@@ -47,13 +47,12 @@ def list_events(db: Database, filters: Mapping[str, str], page: PageRequest, *, 
             subjects = [(SubjectKind.NODE, filters["node"])]
         found = _page(snapshot, page, subjects=subjects, types=types, actor=actor, since=since, until=until)
     if "device" in filters and "node" in filters:
-        on_node = [one for one in found.items if {"kind": "node", "id": filters["node"]}.items() <= _nodes(one).items()]
-        return Page(on_node, found.next)
+        return Page([one for one in found.items if _is_on(one, filters["node"])], found.next)
     return found
 
 
-def _nodes(item: Mapping[str, Any]) -> dict[str, str]:
-    return next(({"kind": "node", "id": one["id"]} for one in item["subjects"] if one["kind"] == "node"), {})
+def _is_on(item: Mapping[str, Any], node: str) -> bool:
+    return any(one["kind"] == SubjectKind.NODE and one["id"] == node for one in item["subjects"])
 
 
 def _read(name: str, text: str | None, parse: Any) -> Any:
@@ -67,9 +66,14 @@ def _read(name: str, text: str | None, parse: Any) -> Any:
 
 def _page(snapshot: Snapshot, page: PageRequest, *, subjects: Sequence[tuple[str, str]] | None, **filters: Any) -> Page:
     key = number_of(page)
-    bound = {"before": key} if page.newest_first else {"after": key}
     events = history.page_events(
-        snapshot, subjects=subjects, limit=page.limit + 1, newest_first=page.newest_first, **bound, **filters
+        snapshot,
+        subjects=subjects,
+        before=key if page.newest_first else None,
+        after=None if page.newest_first else key,
+        limit=page.limit + 1,
+        newest_first=page.newest_first,
+        **filters,
     )
     return page_of(events, page, lambda event: str(event.sequence), Event.to_json)
 

@@ -52,6 +52,10 @@ class Applied:
         """The entries of one kind."""
         return [one for one in self.matches if one.entry.kind == kind]
 
+    def unit_ids(self, kind: str) -> frozenset[str]:
+        """The units of one kind that the list showed."""
+        return frozenset(self.units[one.index].id for one in self.listed(kind) if one.index in self.units)
+
 
 def apply_list(tx: Transaction, listing: Listing, policy: Policy) -> Applied:
     """Bring the records in line with a list, with an event for every change."""
@@ -189,7 +193,7 @@ def _place(tx: Transaction, listing: Listing, applied: Applied) -> None:
     """Move, attach and detach placements as a list says, for the kinds that it covers."""
     here = {one.device_id: one for one in placements.open_here(tx, listing.instance.id)}
     elsewhere = placements.open_of(tx, [one.id for one in applied.units.values() if one.id not in here])
-    slots = {match.entry.slot: applied.units.get(match.index) for match in applied.matches if match.entry.slot}
+    slots: dict[str | None, Device | None] = {match.entry.slot: applied.units.get(match.index) for match in applied.matches if match.entry.slot}
     listed = {one.id for one in applied.units.values()}
     for place in here.values():
         if place.device_id not in listed and place.kind in listing.covers:
@@ -197,8 +201,7 @@ def _place(tx: Transaction, listing: Listing, applied: Applied) -> None:
     moves = [(match, applied.units[match.index]) for match in applied.matches if match.index in applied.units]
     for match, device in moves:
         if match.matched_by is not MatchedBy.SLOT:
-            place = here.get(device.id) or elsewhere.get(device.id)
-            _put(tx, listing, match.entry, device, place)
+            _put(tx, listing, match.entry, device, here.get(device.id) or elsewhere.get(device.id))
 
 
 def _unlist(tx: Transaction, listing: Listing, place: Placement, slots: Mapping[str | None, Device | None]) -> None:

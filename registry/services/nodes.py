@@ -13,7 +13,7 @@ from registry.domain.errors import FieldError, InvalidField, NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.known import Outcome
 from registry.domain.policy import Policy
-from registry.domain.times import rfc3339
+from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import disputes, passes
 from registry.services.admission import load_facts
 from registry.services.listing import close_all
@@ -68,7 +68,6 @@ def _shown(snapshot: Snapshot, name: str, policy: Policy, now: datetime) -> dict
     state = nodes.find_state(snapshot, node.id)
     instance = nodes.get_instance(snapshot, state.instance_id) if state else None
     boot = nodes.get_boot(snapshot, state.boot_id) if state else None
-    at = lambda moment: rfc3339(moment) if moment else None  # noqa: E731 - said where it is used
     return {
         "name": name,
         "state": _state(node, decision, now),
@@ -77,9 +76,9 @@ def _shown(snapshot: Snapshot, name: str, policy: Policy, now: datetime) -> dict
         "profile": state.profile if state else None,
         "zone": state.zone if state else None,
         "registered_at": rfc3339(node.registered_at),
-        "reported_at": at(state.reported_at if state else None),
-        "retired_at": at(node.retired_at),
-        "maintenance_until": at(node.maintenance_until),
+        "reported_at": rfc3339_or_none(state.reported_at if state else None),
+        "retired_at": rfc3339_or_none(node.retired_at),
+        "maintenance_until": rfc3339_or_none(node.maintenance_until),
         "maintenance_reason": node.maintenance_reason,
         "passes": {"have": decision.have, "need": decision.need},
         "conditions": [],
@@ -249,7 +248,7 @@ def waiver_shown(waiver: Waiver) -> dict[str, Any]:
         "reason": waiver.reason,
         "granted_by": waiver.granted_by,
         "granted_at": rfc3339(waiver.granted_at),
-        "ended_at": rfc3339(waiver.ended_at) if waiver.ended_at else None,
+        "ended_at": rfc3339_or_none(waiver.ended_at),
     }
 
 

@@ -24,7 +24,7 @@ from registry.domain.quarantine import (
     rule_hold_for,
     validate_opening,
 )
-from registry.domain.times import rfc3339
+from registry.domain.times import rfc3339_or_none
 from registry.services import passes
 from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.subjects import nodes_of, of_devices, told
@@ -385,7 +385,6 @@ def shown(snapshot: Snapshot, record: HoldRecord) -> dict[str, Any]:
     """Give a hold as the API answers it."""
     hold = record.hold
     units = units_of(snapshot, record)
-    at = lambda moment: rfc3339(moment) if moment else None  # noqa: E731 - said where it is used
     return {
         "id": hold.id,
         "state": str(hold.state),
@@ -403,10 +402,10 @@ def shown(snapshot: Snapshot, record: HoldRecord) -> dict[str, Any]:
         "release_policy": str(hold.release_policy),
         "permanent": hold.permanent,
         "evidence": record.evidence,
-        "opened_at": at(hold.opened_at),
-        "review_at": at(hold.review_at),
-        "expires_at": at(hold.expires_at),
-        "released_at": at(hold.released_at),
+        "opened_at": rfc3339_or_none(hold.opened_at),
+        "review_at": rfc3339_or_none(hold.review_at),
+        "expires_at": rfc3339_or_none(hold.expires_at),
+        "released_at": rfc3339_or_none(hold.released_at),
         "released_by": str(hold.released_by) if hold.released_by else None,
         "release_reason": hold.release_reason,
         "warnings": [{"code": "place_only", "message": PLACE_WARNING}] if hold.match is HoldMatch.PLACE else [],

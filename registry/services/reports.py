@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from registry.domain.actors import Actor, Subject, SubjectKind
+from registry.domain.canonical import JSON
 from registry.domain.checks import CLEAN, CheckState, count_check, identity_check
 from registry.domain.errors import CoversRequired, FieldError, InvalidField
 from registry.domain.events import Draft, EventType
@@ -44,11 +45,11 @@ def accept_report(db: Database, report: Report, *, actor: Actor, policy: Policy,
     The same report again changes nothing and gets the first answer about its pass. Raises CoversRequired, SlotRepeated,
     InvalidField, ReportIdReused, InstanceSuperseded; then nothing of the report is applied.
     """
-    if report.entries:
-        check_slots(report.entries)
     unchanged = heartbeat.accept_unchanged(db, report, policy=policy, now=now)
     if unchanged is not None:
         return unchanged
+    if report.entries:
+        check_slots(report.entries)
     with db.write(now) as tx:
         return _accept(tx, report, actor, policy)
 
@@ -141,11 +142,8 @@ def _apply(
     _record_failures(tx, arrival, report, actor)
     state = arrival.state
     results = _results(report, applied, covers, expected, profile, notices) if not is_repeated else ()
-    listed = {
-        kind: frozenset(unit.id for at, unit in applied.units.items() if applied.matches[at].entry.kind == kind)
-        for kind in (covers if applied else ())
-    }
-    part = runs.Part(results, listed if applied else {}, is_current=True, is_repeated=is_repeated)
+    listed = {kind: applied.unit_ids(kind) for kind in covers} if applied else {}
+    part = runs.Part(results, listed, is_current=True, is_repeated=is_repeated)
     verdict = _judge(tx, arrival, report, part, profile, expected, policy, actor)
     _remember(tx, state, report, covers, results, applied, is_repeated=is_repeated)
     return verdict
@@ -154,7 +152,7 @@ def _apply(
 def covered_kinds(report: Report, profile: Profile | None) -> frozenset[str]:
     """Say which kinds a report's list speaks for; none when it brings no list. Raises CoversRequired, InvalidField."""
     if report.entries is None:
-        return frozenset(report.covers or ())
+        return frozenset()
     present = {entry.kind for entry in report.entries}
     if report.covers is not None:
         stray = sorted(present - report.covers)
@@ -227,6 +225,8 @@ def _results(
 ) -> tuple[CheckResult, ...]:
     """The results of this message: what was reported, and what the server derives from the list."""
     reported = [one for one in report.checks if one.name not in DERIVED]
+    if report.covers and report.entries is None:
+        notices.append(Notice("covers_ignored", "`covers` came without `devices`: no list, and no placement, is changed."))
     if len(reported) < len(report.checks):
         notices.append(
             Notice("check_derived", "*.count and *.identity are made by the server; the reported ones are ignored.")
@@ -288,7 +288,7 @@ def _judge(
     runs.count(state, run, row, policy.pass_count)
     units = devices.get_devices(tx, [one for group in ids.values() for one in group])
     if had < policy.pass_count:
-        data = {"node": arrival.node.name, "run_id": run.run_id, "have": state.have, "need": policy.pass_count}
+        data: dict[str, JSON] = {"node": arrival.node.name, "run_id": run.run_id, "have": state.have, "need": policy.pass_count}
         subjects = of_devices(units.values(), nodes=[arrival.node.name])
         tx.record(Draft(EventType.PASS_COUNTED, actor, subjects, data))
     count_towards_release(tx, list(units.values()), run, arrival.boot, policy)

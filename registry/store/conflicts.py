@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -34,28 +34,24 @@ class Conflict:
     resolve_reason: str | None = None
 
 
-COLUMNS = (
-    "c.id, c.rule, c.key, c.state, c.node_id, c.instance_id, c.kind, c.reason, c.entry, c.fingerprint, c.opened_at, "
-    "c.resolved_at, c.resolved_by, c.resolved_as, c.resolve_reason"
-)
+_FIELDS = tuple(one.name for one in fields(Conflict))
+COLUMNS = ", ".join(f"c.{name}" for name in _FIELDS)
 
 
 def conflict_of(row: Sequence[Any]) -> Conflict:
     """Make a conflict of a row of `COLUMNS`."""
-    return Conflict(
-        *row[:8],
-        json.loads(row[8]),
-        Fingerprint(**json.loads(row[9])),
-        from_micros(row[10]),
-        from_micros(row[11]),
-        *row[12:15],
-    )
+    values = dict(zip(_FIELDS, row, strict=True))
+    for name in ("opened_at", "resolved_at"):
+        values[name] = from_micros(values[name])
+    values["entry"] = json.loads(values["entry"])
+    values["fingerprint"] = Fingerprint(**json.loads(values["fingerprint"]))
+    return Conflict(**values)
 
 
 def find_conflict(snapshot: Snapshot, conflict_id: str) -> Conflict | None:
     """Return the conflict with this id."""
     row = snapshot.one(f"SELECT {COLUMNS} FROM conflict c WHERE c.id = ?", (conflict_id,))
-    return row and conflict_of(row)
+    return conflict_of(row) if row else None
 
 
 def open_of_node(snapshot: Snapshot, node_id: str) -> list[Conflict]:

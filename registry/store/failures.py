@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -60,13 +60,29 @@ def failure_of(row: Sequence[Any]) -> Failure:
 def find_failure(snapshot: Snapshot, id_: str) -> Failure | None:
     """Return the failure with our id."""
     row = snapshot.one(f"SELECT {COLUMNS} FROM failure f WHERE f.id = ?", (id_,))
-    return row and failure_of(row)
+    return failure_of(row) if row else None
 
 
 def find_by_failure_id(snapshot: Snapshot, failure_id: str) -> Failure | None:
     """Return the failure that was reported under this id."""
     row = snapshot.one(f"SELECT {COLUMNS} FROM failure f WHERE f.failure_id = ?", (failure_id,))
-    return row and failure_of(row)
+    return failure_of(row) if row else None
+
+
+def find_same(snapshot: Snapshot, code: str, device_id: str, boot_id: str) -> Failure | None:
+    """Return the active failure of this code that this boot has shown on this device already."""
+    row = snapshot.one(
+        f"SELECT {COLUMNS} FROM failure f WHERE f.device_id = ? AND f.code = ? AND f.boot_id = ? AND f.state = 'active' "
+        "ORDER BY f.id LIMIT 1",
+        (device_id, code, boot_id),
+    )
+    return failure_of(row) if row else None
+
+
+def count_again(tx: Transaction, failure: Failure) -> Failure:
+    """Count one more sight of a failure that is on record."""
+    tx.execute("UPDATE failure SET count = count + 1, last_at = ? WHERE id = ?", (to_micros(tx.now), failure.id))
+    return replace(failure, count=failure.count + 1, last_at=tx.now)
 
 
 def insert_failure(tx: Transaction, failure: Failure) -> None:

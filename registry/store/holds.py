@@ -106,7 +106,7 @@ def record_of(row: Sequence[Any]) -> HoldRecord:
 def find_hold(snapshot: Snapshot, hold_id: str) -> HoldRecord | None:
     """Return the hold with this id."""
     row = snapshot.one(f"SELECT {COLUMNS} FROM quarantine q WHERE q.id = ?", (hold_id,))
-    return row and record_of(row)
+    return record_of(row) if row else None
 
 
 def get_holds(snapshot: Snapshot, hold_ids: Iterable[str]) -> dict[str, HoldRecord]:

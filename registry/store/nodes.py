@@ -197,7 +197,7 @@ def find_boot(snapshot: Snapshot, instance_id: str, boot_id: str) -> Boot | None
         "SELECT id, instance_id, boot_id, started_at FROM boot WHERE instance_id = ? AND boot_id = ?",
         (instance_id, boot_id),
     )
-    return row and Boot(row[0], row[1], row[2], from_micros(row[3]))
+    return Boot(row[0], row[1], row[2], from_micros(row[3])) if row else None
 
 
 def get_boot(snapshot: Snapshot, row_id: str) -> Boot:
@@ -359,10 +359,24 @@ def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
     )
     if row is None:
         return None
+    (id_, name, retired, until, reason, instance_id, chassis, profile, body, reported, have, counted, checks, listed) = row
     at = from_micros
-    checks = load_checks(row[12]) if row[12] else {}
-    listed = json.loads(row[13]) if row[13] else {}
-    return Standing(row[0], row[1], at(row[2]), at(row[3]), *row[4:9], at(row[9]), row[10], at(row[11]), checks, listed)
+    return Standing(
+        node_id=id_,
+        name=name,
+        retired_at=at(retired),
+        maintenance_until=at(until),
+        maintenance_reason=reason,
+        instance_id=instance_id,
+        chassis=chassis,
+        profile=profile,
+        profile_body=body,
+        reported_at=at(reported),
+        have=have,
+        counted_start=at(counted),
+        checks=load_checks(checks) if checks else {},
+        listed=json.loads(listed) if listed else {},
+    )
 
 
 def out_of_maintenance(snapshot: Snapshot, now: datetime) -> list[Node]:

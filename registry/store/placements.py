@@ -39,8 +39,21 @@ _SELECT = f"SELECT {_COLUMNS} FROM placement p JOIN node n ON n.id = p.node_id"
 
 
 def _placement(row: Sequence[Any]) -> Placement:
+    id_, device_id, board_id, instance_id, node_id, node, kind, slot, since, until, ended_by, missing, contested = row
     return Placement(
-        *row[:8], from_micros(row[8]), from_micros(row[9]), row[10], from_micros(row[11]), is_contested=bool(row[12])
+        id=id_,
+        device_id=device_id,
+        board_id=board_id,
+        instance_id=instance_id,
+        node_id=node_id,
+        node=node,
+        kind=kind,
+        slot=slot,
+        since_at=from_micros(since),
+        until_at=from_micros(until),
+        ended_by=ended_by,
+        missing_since=from_micros(missing),
+        is_contested=bool(contested),
     )
 
 

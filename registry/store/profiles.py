@@ -56,7 +56,9 @@ def nodes_of_profile(snapshot: Snapshot, name: str) -> list[str]:
 
 
 def _waiver(row: Sequence[Any]) -> Waiver:
-    return Waiver(*row[:4], from_micros(row[4]), row[5], row[6], from_micros(row[7]), from_micros(row[8]))
+    id_, node_id, kind, count, until, reason, by, granted, ended = row
+    at = from_micros
+    return Waiver(id_, node_id, kind, count, at(until), reason, by, at(granted), at(ended))
 
 
 def waivers_of(snapshot: Snapshot, node_id: str, now: datetime) -> dict[str, Waiver]:
@@ -73,7 +75,7 @@ def open_waiver(snapshot: Snapshot, node_id: str, kind: str) -> Waiver | None:
     row = snapshot.one(
         f"SELECT {_WAIVER} FROM waiver WHERE node_id = ? AND kind = ? AND ended_at IS NULL", (node_id, kind)
     )
-    return row and _waiver(row)
+    return _waiver(row) if row else None
 
 
 def overdue_waivers(snapshot: Snapshot, now: datetime) -> list[Waiver]:

@@ -29,7 +29,7 @@ def test_the_built_in_ones_are_there(auditor: Asker) -> None:
 
 @pytest.mark.parametrize(
     ("body", "pointer"),
-    [(None, ""), ([], ""), ({}, "/gpu"), ({"gpu": {"count": True}}, "/gpu/count"), ({**BODY, "x/y": 1}, "/x~1y")],
+    [("x", ""), ([], ""), ({}, "/gpu"), ({"gpu": {"count": True}}, "/gpu/count"), ({**BODY, "x/y": 1}, "/x~1y")],
 )
 def test_a_wrong_field_is_named(operator: Asker, body: Any, pointer: str) -> None:
     response = operator.put("/v1/profiles/own", json=body)
