@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What do our words mean, and which room is what in? A new word enters here before it enters the code.
+
+The words
+
+    device, unit   one GPU or one EFA adapter: what can be swapped and can be bad. Never a slot, never an index.
+    board          what carries one or more units and bears the printed serial; what is swapped and returned.
+    identifier     a typed text that points at a unit or a board, with its scope (hardware, interface, place).
+    naming         said of an identifier that points at hardware by itself: serial, uuid, unique_id, vpd_serial, ueid.
+    slot           a PCI address as `dddd:bb:dd.f`: a place on a node, never an identity.
+    node           a name under which machines appear.
+    instance       one life of a node (`provider_id`); owns placements, passes, conditions.
+    boot           one boot of an instance (`boot_id`).
+    placement      a unit in a slot of an instance, from when to when.
+    contested      said of a placement that was closed because another node listed the unit, while its own node may not
+                   know it yet: listing it again is a conflict.
+    entry          one line of a list, as it was printed.
+    list           all entries of a report for the kinds it covers.
+    report         one message of a node: entries, readings, check results.
+    run            one round of checks (`run_id`); several reports may carry parts of it.
+    pass           a complete, clean run that counted.
+    stamp          the timestamp text inside a tool's output: the same text again is the same look.
+    receipt        what a node's row remembers of a report, to answer the same report alike.
+    failure        something observed on a device or node: code, cause, severity, when, evidence.
+    blocking       said of a failure whose effect in the policy is `hold` or stronger.
+    unattached     said of a failure seen in a place where no device is known.
+    check          one question a run asks; its results are findings when they are not clean.
+    quarantine, hold   our decision to keep a unit, board, machine or identifier out: who, why, until what.
+    bind           a hold binds what it meets: a unit, a board, an instance, a chassis, a name, an identifier unseen.
+    owner          whose hold it is: a person (`operator:alice`) or a rule (`rule:xid_79`).
+    conflict       what was printed contradicts the records; it blocks until it is gone or a person rules.
+    ruling         what a person decided about a conflict: an entry printed like this is that unit.
+    waiver         a person accepts fewer devices for a while.
+    outage         a gap in the service's own signs of life; left out of all ages.
+    decision       admitted or not, the disposition (`admit`, `hold`, `drain`), and all the reasons.
+    event          one entry of the append-only history: `noun.past_participle`.
+    subject        what an event is about; each subject numbers its own events.
+    actor          who did it: operator, node, rule, system.
+
+The rooms, imports only downwards
+
+    main           the `pratique` command; loads the two halves below
+    cli            commands that speak HTTP           admin     commands on the server's host
+    agent          (to come) the loop of a node
+    client         the HTTP client                    services  use cases: one function, one transaction, one event or more
+    collectors     tool output into facts             store     SQL; peewee never leaves it
+    config         settings
+    domain         the rules: facts and `now` in, a value out
+
+`api` stands above all of them and knows HTTP; `migrations` stands apart and knows only SQL.
+"""

@@ -33,7 +33,7 @@ def serial(number: int) -> str:
 
 def uuid(number: int) -> str:
     """A UUID as nvidia-smi prints it."""
-    return f"GPU-{number:08x}-0000-0000-0000-{number:012x}"
+    return f"GPU-aaaa{number:04x}-0000-0000-0000-{number:012x}"
 
 
 def gpu(number: int, *, at: int | None = None, **changes: Any) -> DeviceEntry:

@@ -39,6 +39,10 @@ class Actor:
         return cls(ActorKind(kind), name)
 
 
+SYSTEM = Actor(ActorKind.SYSTEM, "pratique")
+"""The service acting by itself: what ended on time, what a list settled."""
+
+
 class SubjectKind(StrEnum):
     """What an event can be about. Each subject numbers its own events from 1."""
 

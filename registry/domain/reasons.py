@@ -6,6 +6,7 @@ Every message says what is wrong, on which device, since when, and what to do ne
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TypeAlias
@@ -62,11 +63,12 @@ def held_devices(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[
     for hold in sorted(facts.holds, key=lambda hold: hold.opened_at):
         if hold.device is not None:
             by_device.setdefault(hold.device, []).append(hold)
+    reach = Counter(hold.hold_id for group in by_device.values() for hold in group)
     for device in sorted(by_device, key=_place):
         oldest, *others = by_device[device]
         yield Reason(
             ReasonCode.DEVICE_QUARANTINED,
-            _held(str(device), oldest, others),
+            _held(str(device), oldest, others, reach[oldest.hold_id]),
             device=device,
             quarantine=oldest.hold_id,
             match=oldest.match,
@@ -80,8 +82,11 @@ def _held_node(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Re
             yield Reason(ReasonCode.NODE_QUARANTINED, message, quarantine=hold.hold_id, match=hold.match)
 
 
-def _held(subject: str, hold: HoldOn, others: list[HoldOn]) -> str:
+def _held(subject: str, hold: HoldOn, others: list[HoldOn], reach: int = 1) -> str:
+    """Word a hold. `reach` is how many devices here it meets: several are held for the board that they share."""
     parts = [f"{subject} is in quarantine since {brief(hold.opened_at)} by {_owner(hold)}: {_sentence(hold.reason)}"]
+    if reach > 1:
+        parts.append(f"The hold is on the whole board, with all {reach} devices that it carries here.")
     if hold.match is HoldMatch.PLACE:
         parts.append("This hold rests on the place, not on the hardware, and ends with this instance.")
     if others:

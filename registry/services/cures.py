@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from registry.domain.actors import Actor, ActorKind
+from registry.domain.actors import SYSTEM
 from registry.domain.passes import Run
 from registry.domain.policy import Policy
 from registry.domain.quarantine import ReleasePolicy, after_passes_done
@@ -45,5 +45,4 @@ def _count(tx: Transaction, record: HoldRecord, run: Run, boot: Boot, policy: Po
         record.hold, clean_runs_since=counted.clean_runs, restart_at=restart_at, fault_at=fault_at, policy=policy
     )
     if is_done:
-        rule = Actor(ActorKind.SYSTEM, "pratique")
-        end(tx, counted, reason=f"{counted.clean_runs} clean runs after a restart newer than the fault", actor=rule)
+        end(tx, counted, reason=f"{counted.clean_runs} clean runs after a restart newer than the fault", actor=SYSTEM)

@@ -94,7 +94,7 @@ def _page(snapshot: Snapshot, device: Device, now: datetime) -> dict[str, Any]:
             }
             for one in history
         ],
-        "quarantines": [shown(snapshot, one) for one in holds.get_holds(snapshot, ids).values()],
+        "quarantines": [shown(snapshot, one, now) for one in holds.get_holds(snapshot, ids).values()],
     }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from registry.domain.actors import Actor, ActorKind, Subject, SubjectKind
+from registry.domain.actors import SYSTEM, Actor, Subject, SubjectKind
 from registry.domain.events import Draft, EventType
 from registry.domain.identifiers import usable_serial, usable_uuid
 from registry.domain.known import ConflictRule, Known, Match, Outcome, conflict_key
@@ -15,8 +15,6 @@ from registry.services.subjects import of_devices
 from registry.store import conflicts, devices, nodes
 from registry.store.conflicts import Conflict
 from registry.store.database import Transaction, new_id
-
-SYSTEM = Actor(ActorKind.SYSTEM, "pratique")
 
 
 def settle(

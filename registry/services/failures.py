@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from registry.domain.actors import Actor, ActorKind, Subject, SubjectKind
+from registry.domain.actors import SYSTEM, Actor, Subject, SubjectKind
 from registry.domain.errors import (
     DeviceAmbiguous,
     FieldError,
@@ -108,7 +108,7 @@ def record_in(
     kind = look_up(reported.code)
     seen = failures.find_same(tx, reported.code, located.device.id, boot.id) if located.device and boot else None
     if seen is not None:
-        return _again(tx, seen, located, kind, actor), False
+        return _again(tx, seen, reported, located, kind, actor), False
     failure = _failure(tx, reported, located, kind, digest, actor)
     failures.insert_failure(tx, failure)
     record_event(tx, failure, located.device, located.node, actor)
@@ -116,12 +116,14 @@ def record_in(
     return failure, True
 
 
-def _again(tx: Transaction, seen: Failure, located: Located, kind: FailureKind, actor: Actor) -> Failure:
-    """A report shows a fault that this boot has shown before: one fault, counted, that still keeps runs from counting."""
+def _again(
+    tx: Transaction, seen: Failure, reported: ReportedFailure, located: Located, kind: FailureKind, actor: Actor
+) -> Failure:
+    """A report shows a fault that this boot has shown before: one fault, counted, with the effect of its newest sight."""
     counted = failures.count_again(tx, seen)
-    if kind.effect.is_blocking and not located.is_past:
-        for name in _nodes_hit(tx, located):
-            passes.fault_on(tx, name, detail=seen.code, actor=actor)
+    if not located.is_past:
+        sight = replace(counted, occurred_at=reported.occurred_at, recorded_at=tx.now)
+        take_effect(tx, sight, located, kind, actor)
     return counted
 
 
@@ -260,8 +262,7 @@ def _in_place(
 def _register(tx: Transaction, name: str) -> nodes.Node:
     """A fault can be the first word of a node: keep it, and the node with it."""
     node = nodes.insert_node(tx, name)
-    system = Actor(ActorKind.SYSTEM, "pratique")
-    tx.record(Draft(EventType.NODE_REGISTERED, system, (Subject(SubjectKind.NODE, name),), {"node": name}))
+    tx.record(Draft(EventType.NODE_REGISTERED, SYSTEM, (Subject(SubjectKind.NODE, name),), {"node": name}))
     return node
 
 
@@ -285,11 +286,12 @@ def take_effect(tx: Transaction, failure: Failure, located: Located, kind: Failu
     if kind.proves_restart:
         _note_restart(tx, located, failure)
         return
-    if kind.effect.is_blocking and (not located.is_past or kind.effect is Effect.PERMANENT):
+    is_over = located.is_past and kind.effect is not Effect.PERMANENT
+    if kind.effect.is_blocking and not is_over:
         for name in _nodes_hit(tx, located):
             passes.fault_on(tx, name, detail=failure.code, actor=actor)
-    if located.device is None:
-        return
+    if located.device is None or (is_over and located.node and located.node.name in _nodes_hit(tx, located)):
+        return  # a boot later than the fault, on the same node: what it had to prove since then it proves by passes
     detail = failure.message or f"reported by {failure.reporter}"
     at = min(failure.occurred_at or failure.recorded_at, failure.recorded_at)
     open_by_rule(tx, located.device, kind, failure_id=failure.id, detail=detail, fault_at=at)

@@ -194,7 +194,9 @@ def _place(tx: Transaction, listing: Listing, applied: Applied) -> None:
     here = {one.device_id: one for one in placements.open_here(tx, listing.instance.id)}
     elsewhere = placements.open_of(tx, [one.id for one in applied.units.values() if one.id not in here])
     slots: dict[str | None, Device | None] = {match.entry.slot: applied.units.get(match.index) for match in applied.matches if match.entry.slot}
-    listed = {one.id for one in applied.units.values()}
+    # What is in dispute is not gone: some entry shows it, only which one is not settled.
+    disputed = {unit for match in applied.matches if match.outcome is Outcome.CONFLICT for unit in match.involved}
+    listed = {one.id for one in applied.units.values()} | disputed
     for place in here.values():
         if place.device_id not in listed and place.kind in listing.covers:
             _unlist(tx, listing, place, slots)

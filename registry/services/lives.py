@@ -39,7 +39,7 @@ def arrive(tx: Transaction, report: Report, actor: Actor) -> Arrival:
         current = nodes.get_instance(tx, state.instance_id)
         raise InstanceSuperseded(
             f"Node {report.node} is instance {current.provider_id} now: {report.provider_id} was replaced and is not taken "
-            "back. A machine that returned needs a new provider_id, or the newer instance must be retired.",
+            "back. A machine that returns begins a new life, with a new provider_id.",
         )
     if node is None:
         node = nodes.insert_node(tx, report.node)

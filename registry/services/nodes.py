@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from registry.domain.actors import Actor, ActorKind, Subject, SubjectKind
+from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.admission import Decision, Disposition, ReasonCode, decide
 from registry.domain.errors import FieldError, InvalidField, NotFound
 from registry.domain.events import Draft, EventType
@@ -23,8 +23,6 @@ from registry.store import devices, nodes, placements, profiles, search
 from registry.store.database import Database, Snapshot, Transaction
 from registry.store.nodes import Node, NodeState
 from registry.store.profiles import Waiver
-
-SYSTEM = Actor(ActorKind.SYSTEM, "pratique")
 
 
 def list_nodes(db: Database, filters: Mapping[str, str], page: PageRequest, *, policy: Policy, now: datetime) -> Page:

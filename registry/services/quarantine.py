@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from registry.domain.actors import Actor, ActorKind, Subject, SubjectKind
+from registry.domain.actors import SYSTEM, Actor, ActorKind, Subject, SubjectKind
 from registry.domain.errors import NotFound, PratiqueError
 from registry.domain.events import Draft, EventType
 from registry.domain.failures import FailureKind
@@ -18,8 +18,10 @@ from registry.domain.policy import Policy
 from registry.domain.quarantine import (
     Hold,
     HoldMatch,
+    HoldState,
     ReleasePolicy,
     TargetKind,
+    is_in_force,
     may_release,
     rule_hold_for,
     validate_opening,
@@ -35,6 +37,7 @@ from registry.store.devices import Device
 from registry.store.holds import HoldRecord
 from registry.store.placements import open_here
 
+EXPIRED = "expired"
 PLACE_WARNING = (
     "This device has no identifier of its own hardware: the hold rests on its place and ends with the instance."
 )
@@ -93,6 +96,7 @@ def open_quarantines(
         with db.read() as snapshot:
             return _try_out(snapshot, command, template)
     with db.write(now) as tx:
+        release_expired(tx)
         return [_open(tx, asked, command, template, actor) for asked in command.targets]
 
 
@@ -105,9 +109,9 @@ def _open(
         return refusal(asked, error)
     already = holds.find_open_by_owner(tx, target.binds, template.owner)
     if already is not None:
-        return {"target": dict(asked), "outcome": "already_open", "quarantine": shown(tx, already)}
+        return {"target": dict(asked), "outcome": "already_open", "quarantine": shown(tx, already, tx.now)}
     record = lay(tx, target, template, asked=asked, evidence=command.evidence, actor=actor, fault_at=tx.now)
-    item = {"target": dict(asked), "outcome": "opened", "quarantine": shown(tx, record)}
+    item = {"target": dict(asked), "outcome": "opened", "quarantine": shown(tx, record, tx.now)}
     return {**item, "message": PLACE_WARNING} if target.match is HoldMatch.PLACE else item
 
 
@@ -125,7 +129,7 @@ def _try_out(snapshot: Snapshot, command: OpenQuarantines, template: Hold) -> li
         outcome = "already_open" if already or target.key in seen else "opened"
         seen.add(target.key)
         item: dict[str, Any] = {"target": dict(asked), "outcome": outcome}
-        items.append({**item, "quarantine": shown(snapshot, already)} if already else item)
+        items.append({**item, "quarantine": shown(snapshot, already, template.opened_at)} if already else item)
     return items
 
 
@@ -175,10 +179,12 @@ def open_by_rule(
     if wanted is None:
         return None
     target = of_unit(tx, device, None)
-    freed_at = holds.newest_release_by_person(tx, target.binds)
+    freed_at = holds.newest_release_by_person(tx, {*target.binds, ("unit", device.id)})
     if freed_at is not None and fault_at <= freed_at:
         return None
     already = holds.find_open_by_owner(tx, target.binds, wanted.owner)
+    if already is not None and already.restart_at is not None and fault_at <= already.restart_at:
+        return already  # it is of the time before the restart that the hold goes on from
     if already is not None:
         again = replace(already, fault_at=max(fault_at, already.fault_at or fault_at), restart_at=None, clean_runs=0)
         holds.set_progress(tx, again)
@@ -226,11 +232,11 @@ def release_quarantine(
         with db.read() as snapshot:
             record = _get(snapshot, hold_id)
             may_release(record.hold, role, reason, now=now)
-            return {**shown(snapshot, record), "dry_run": True}
+            return {**shown(snapshot, record, now), "dry_run": True}
     with db.write(now) as tx:
         record = _get(tx, hold_id)
         may_release(record.hold, role, reason, now=now)
-        return shown(tx, end(tx, record, reason=reason, actor=actor, evidence=evidence))
+        return shown(tx, end(tx, record, reason=reason, actor=actor, evidence=evidence), now)
 
 
 def end(tx: Transaction, record: HoldRecord, *, reason: str, actor: Actor, evidence: Any = None) -> HoldRecord:
@@ -271,6 +277,7 @@ def release_targets(
             named = _named(snapshot, targets)
             return [_release(snapshot, None, asked, named, reason, actor, role, now) for asked in targets]
     with db.write(now) as tx:
+        release_expired(tx)
         named = _named(tx, targets)
         return [_release(tx, tx, asked, named, reason, actor, role, now) for asked in targets]
 
@@ -315,7 +322,7 @@ def _release(
         return {"target": dict(asked), "outcome": "not_held", "quarantines": []}
     if tx is not None:
         records = [end(tx, record, reason=reason, actor=actor) for record in records]
-    return {"target": dict(asked), "outcome": "released", "quarantines": [shown(snapshot, one) for one in records]}
+    return {"target": dict(asked), "outcome": "released", "quarantines": [shown(snapshot, one, now) for one in records]}
 
 
 def _open_on(snapshot: Snapshot, target: Target) -> list[HoldRecord]:
@@ -341,9 +348,8 @@ def _unnamed_on(snapshot: Snapshot, name: str, named: set[str]) -> list[Device]:
 
 def release_expired(tx: Transaction) -> None:
     """End the holds whose own date is over, with their events."""
-    system = Actor(ActorKind.SYSTEM, "pratique")
     for record in holds.get_holds(tx, holds.expired(tx, tx.now)).values():
-        end(tx, record, reason="expired", actor=system)
+        end(tx, record, reason=EXPIRED, actor=SYSTEM)
 
 
 def release_with_instance(tx: Transaction, device_ids: Sequence[str]) -> None:
@@ -351,14 +357,13 @@ def release_with_instance(tx: Transaction, device_ids: Sequence[str]) -> None:
     open_ = holds.open_on(tx, [("unit", one) for one in device_ids])
     for record in holds.get_holds(tx, [one for group in open_.values() for one in group]).values():
         if record.hold.match is HoldMatch.PLACE:
-            system = Actor(ActorKind.SYSTEM, "pratique")
-            end(tx, record, reason="the instance that this place belonged to has ended", actor=system)
+            end(tx, record, reason="the instance that this place belonged to has ended", actor=SYSTEM)
 
 
 def show_quarantine(db: Database, hold_id: str, *, now: datetime) -> dict[str, Any]:
     """Return one hold, open or released. Raises NotFound."""
     with db.read() as snapshot:
-        return shown(snapshot, _get(snapshot, hold_id))
+        return shown(snapshot, _get(snapshot, hold_id), now)
 
 
 def _get(snapshot: Snapshot, hold_id: str) -> HoldRecord:
@@ -381,9 +386,11 @@ def _machines(snapshot: Snapshot, record: HoldRecord) -> list[str]:
     return [str(record.target["node"])] if record.hold.target_kind is TargetKind.NODE else []
 
 
-def shown(snapshot: Snapshot, record: HoldRecord) -> dict[str, Any]:
-    """Give a hold as the API answers it."""
+def shown(snapshot: Snapshot, record: HoldRecord, now: datetime) -> dict[str, Any]:
+    """Give a hold as the API answers it. One whose own date is over is released, written down already or not."""
     hold = record.hold
+    if hold.state is HoldState.OPEN and not is_in_force(hold, now):
+        hold = replace(hold, state=HoldState.RELEASED, released_at=hold.expires_at, released_by=SYSTEM, release_reason=EXPIRED)
     units = units_of(snapshot, record)
     return {
         "id": hold.id,
@@ -476,7 +483,7 @@ def list_quarantines(db: Database, filters: Mapping[str, str], page: PageRequest
             on_node = _bound_to_node(snapshot, filters["node"])
             bound = on_node if bound is None else [one for one in bound if one in on_node]
         rows = search.list_holds(snapshot, wanted, slice_of(page), bound=bound)
-        return page_of(rows, page, lambda one: str(one.hold.id), lambda one: shown(snapshot, one))
+        return page_of(rows, page, lambda one: str(one.hold.id), lambda one: shown(snapshot, one, now))
 
 
 def _bound_to_node(snapshot: Snapshot, name: str) -> list[tuple[str, str]]:

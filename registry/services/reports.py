@@ -204,7 +204,7 @@ def _take_list(
         attach_waiting(tx, arrival.node, arrival.boot, actor)
     arrival.state = state = _state_of(tx, arrival)
     after = _placed_ids(tx, arrival, covers)
-    if before != after and not is_first:
+    if before != after:
         passes.reset(tx, arrival.node.name, state, why="devices_changed", detail=None, actor=actor)
         state.counted_start = state.counted_end = None
     return applied

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from registry.domain.actors import SYSTEM
 from registry.domain.policy import Policy
-from registry.services.nodes import SYSTEM, end_maintenance, end_waiver
+from registry.services.nodes import end_maintenance, end_waiver
 from registry.services.quarantine import release_expired
 from registry.store import nodes
 from registry.store.database import Database

@@ -53,6 +53,18 @@ def test_a_stream_that_cannot_begin_is_a_503(auditor: Asker, monkeypatch: pytest
     assert auditor.get("/v1/events/export").json["code"] == "store_unavailable"
 
 
+def test_a_reader_that_goes_away_leaves_nothing_open(
+    auditor: Asker, operator: Asker, node: Asker, clock: Clock
+) -> None:
+    admit(operator, node, clock)
+
+    exported = auditor.get("/v1/events/export")
+    next(iter(exported.response))
+    exported.close()
+
+    assert operator.put("/v1/profiles/later", json={"gpu": {"count": 1}}).status_code == 201
+
+
 def test_the_chain_is_verified(auditor: Asker, operator: Asker, node: Asker, clock: Clock) -> None:
     admit(operator, node, clock)
 

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How do many callers ask at the same moment? Threads here, and threads in other processes, let go together."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import requests
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One POST as another process can make it."""
+
+    url: str
+    token: str
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    body: Any
+
+
+def together(works: Sequence[Callable[[], T]]) -> list[T]:
+    """Do all works at once, each in a thread; none begins before all are ready. Raises what the first one raises."""
+    gate = threading.Barrier(len(works))
+
+    def run(work: Callable[[], T]) -> T:
+        gate.wait(PATIENCE_SECONDS)
+        return work()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        return list(pool.map(run, works))
+
+
+def post(request: Request) -> Answer:
+    """Make one request on a connection of its own."""
+    headers = {"Authorization": f"Bearer {request.token}"}
+    answer = requests.post(request.url, json=request.body, headers=headers, timeout=PATIENCE_SECONDS)
+    return Answer(answer.status_code, answer.json())
+
+
+def post_together(requests_: Sequence[Request]) -> list[Answer]:
+    """Make requests at once from the threads of this process."""
+    return together([lambda one=one: post(one) for one in requests_])  # type: ignore[misc]
+
+
+def post_from_processes(requests_: Sequence[Request], *, processes: int = 2) -> list[Answer]:
+    """Make requests at once from threads of several processes."""
+    # Forking beside the threads of a test run can hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        parts = [requests_[start::processes] for start in range(processes)]
+        return [answer for part in pool.map(post_together, parts) for answer in part]
