@@ -17,14 +17,15 @@ from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import disputes
+from registry.services.holding import bind_identifier
 from registry.services.pages import Page, PageRequest, page_of, slice_of
-from registry.services.quarantine import bind_identifier
 from registry.services.subjects import of_devices, told
 from registry.services.targets import candidates, get_unit
 from registry.store import conflicts, devices, nodes, placements, search
 from registry.store.conflicts import Conflict
 from registry.store.database import Database, Snapshot, Transaction
 from registry.store.devices import Device
+from registry.store.identities import insert_ruling
 
 SAME, DIFFERENT = "same_device", "different_devices"
 
@@ -64,7 +65,7 @@ def resolve_conflict(
         units = list(devices.get_devices(tx, involved).values())
         unit = _same(conflict, units) if as_ == SAME else _different(tx, conflict, units, actor)
         is_in_place = conflict.rule in IN_PLACE
-        devices.insert_ruling(tx, _print(conflict, in_place=is_in_place), unit.id, conflict.id)
+        insert_ruling(tx, _print(conflict, in_place=is_in_place), unit.id, conflict.id)
         for one in units:
             placements.settle_contested(tx, conflict.instance_id, [one.id])
         disputes.end(tx, conflict, by=actor, as_=as_, reason=reason.strip())

@@ -11,7 +11,7 @@ from registry.domain.actors import SYSTEM
 from registry.domain.passes import Run
 from registry.domain.policy import Policy
 from registry.domain.quarantine import ReleasePolicy, after_passes_done
-from registry.services.quarantine import end
+from registry.services.holding import end
 from registry.store import holds
 from registry.store.database import Transaction
 from registry.store.devices import Device

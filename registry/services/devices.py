@@ -10,8 +10,8 @@ from typing import Any
 from registry.domain.errors import NotFound
 from registry.domain.identifiers import normalise_slot
 from registry.domain.times import rfc3339, rfc3339_or_none
+from registry.services.holding import PLACE_WARNING, shown
 from registry.services.pages import Page, PageRequest, page_of, slice_of
-from registry.services.quarantine import PLACE_WARNING, shown
 from registry.services.targets import find_units, forms_of, get_unit, of_unit
 from registry.store import devices, holds, placements, search
 from registry.store.database import Database, Snapshot

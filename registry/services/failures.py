@@ -6,15 +6,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from registry.domain.actors import SYSTEM, Actor, Subject, SubjectKind
+from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.errors import (
-    DeviceAmbiguous,
     FieldError,
-    Forbidden,
     InvalidField,
     NotFound,
     NotOpen,
@@ -22,36 +20,20 @@ from registry.domain.errors import (
 )
 from registry.domain.events import Draft, EventType
 from registry.domain.failures import Effect, FailureKind, is_valid_code, look_up
-from registry.domain.identifiers import normalise_slot, parse_slice
 from registry.domain.policy import Policy
 from registry.domain.reports import ReportedFailure
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import passes
+from registry.services.holding import open_by_rule
+from registry.services.locating import Located, locate
 from registry.services.pages import Page, PageRequest, page_of, slice_of
-from registry.services.quarantine import open_by_rule
 from registry.services.subjects import of_devices, told
-from registry.services.targets import candidates, find_units, get_unit
+from registry.services.targets import get_unit
 from registry.store import devices, failures, holds, nodes, placements, search
 from registry.store.database import Database, Snapshot, Transaction, new_id
 from registry.store.devices import Device
 from registry.store.failures import Failure
 from registry.store.placements import Placement
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Where a fault belongs. `boot` is None when the node has none; `is_past`: it is of an earlier life or boot."""
-
-    device: Device | None
-    node: nodes.Node | None
-    boot: nodes.Boot | None
-    slot: str | None
-    is_past: bool = False
-
-    @property
-    def is_unattached(self) -> bool:
-        """True when it names a place in which no device is known."""
-        return self.device is None and self.slot is not None
 
 
 def record_failures(
@@ -104,7 +86,7 @@ def record_in(
                 f"The failure_id {reported.failure_id!r} was used for another failure: choose a new one."
             )
         return known, False
-    located = _locate(tx, reported, node_scope, boot, is_past=is_past)
+    located = locate(tx, reported, node_scope, boot, is_past=is_past)
     kind = look_up(reported.code)
     seen = failures.find_same(tx, reported.code, located.device.id, boot.id) if located.device and boot else None
     if seen is not None:
@@ -168,116 +150,6 @@ def _failure(
 # --- where it belongs --------------------------------------------------------------------------------------------------
 
 
-def _locate(
-    tx: Transaction, reported: ReportedFailure, node_scope: str | None, boot: nodes.Boot | None, *, is_past: bool
-) -> Located:
-    _check_scope(reported, node_scope)
-    slot = _slot(reported.slot)
-    if reported.device is not None:
-        device = _device(tx, reported, slot)
-        located = _with_device(tx, reported, device, node_scope, slot)
-    else:
-        located = _in_place(tx, reported, reported.node or node_scope, slot, boot)
-    if boot is not None:
-        return replace(located, boot=boot, is_past=is_past)
-    return replace(located, is_past=_is_past(tx, located, reported.occurred_at))
-
-
-def _check_scope(reported: ReportedFailure, node_scope: str | None) -> None:
-    if node_scope is not None and reported.node not in (None, node_scope):
-        raise Forbidden(f"This token is for node {node_scope} and may not report about {reported.node}.")
-    if reported.device is None and reported.node is None and node_scope is None:
-        errors = (FieldError("/device", "Name the device, or the node (with the slot)."),)
-        raise InvalidField("A failure needs a device, or a node with or without a slot.", errors=errors)
-
-
-def _slot(text: str | None) -> str | None:
-    slot = normalise_slot(text)
-    if text is not None and slot is None:
-        raise InvalidField(
-            f"{text!r} is not a PCI address: write it as 0000:3b:00.0.", errors=(FieldError("/slot", text),)
-        )
-    return slot
-
-
-def _device(tx: Transaction, reported: ReportedFailure, slot: str | None) -> Device | None:
-    """The unit that a reference means. Of several on one board the one in the slot; an unknown slice is nobody's."""
-    ref = reported.device or ""
-    found = find_units(tx, ref)
-    if len(found) == 1:
-        return found[0]
-    if not found and (parse_slice(ref) is not None or slot is not None):
-        return None
-    if slot is not None and len({one.board_id for one in found}) == 1:
-        at = placements.open_of(tx, [one.id for one in found])
-        here = [one for one in found if one.id in at and at[one.id].slot == slot]
-        if len(here) == 1:
-            return here[0]
-    if len(found) > 1:
-        raise DeviceAmbiguous(
-            f"{ref!r} fits {len(found)} devices: add the slot, or use a UUID.", candidates=candidates(found)
-        )
-    return get_unit(tx, ref)
-
-
-def _with_device(
-    tx: Transaction, reported: ReportedFailure, device: Device | None, node_scope: str | None, slot: str | None
-) -> Located:
-    if device is None:
-        if (reported.node or node_scope) is None:
-            return Located(None, None, None, None)
-        return _in_place(tx, reported, reported.node or node_scope, slot, None)
-    history = placements.of_device(tx, device.id)
-    if node_scope is not None and all(one.node != node_scope for one in history):
-        raise Forbidden(f"The device {reported.device} was never placed on node {node_scope}.")
-    wanted = reported.node or node_scope
-    mine = [one for one in history if wanted in (None, one.node)]
-    at = reported.occurred_at or tx.now
-    then = [one for one in mine if one.since_at <= at and (one.until_at is None or one.until_at > at)] or mine[-1:]
-    name = then[0].node if then else wanted
-    node = nodes.find_node(tx, name) if name else None
-    if node is None and wanted is not None:
-        raise NotFound(f"No node named {wanted} has reported.")
-    boot = _current_boot(tx, node)
-    return Located(device, node, boot, then[0].slot if then else slot)
-
-
-def _in_place(
-    tx: Transaction, reported: ReportedFailure, name: str | None, slot: str | None, boot: nodes.Boot | None
-) -> Located:
-    """The unit that was in the slot at the time; before the first list of the current boot, the one that list shows."""
-    assert name is not None  # noqa: S101 - checked before
-    node = nodes.find_node(tx, name) or _register(tx, name)
-    current = boot or _current_boot(tx, node)
-    if slot is None:
-        return Located(None, node, current, None)
-    at = min(reported.occurred_at or tx.now, tx.now)
-    then = placements.in_slot_at(tx, node.id, slot, at)
-    if not then and current is not None:
-        then = [one for one in placements.open_here(tx, current.instance_id) if one.slot == slot]
-    device = devices.get_devices(tx, [then[0].device_id])[then[0].device_id] if then else None
-    return Located(device, node, current, slot)
-
-
-def _register(tx: Transaction, name: str) -> nodes.Node:
-    """A fault can be the first word of a node: keep it, and the node with it."""
-    node = nodes.insert_node(tx, name)
-    tx.record(Draft(EventType.NODE_REGISTERED, SYSTEM, (Subject(SubjectKind.NODE, name),), {"node": name}))
-    return node
-
-
-def _current_boot(snapshot: Snapshot, node: nodes.Node | None) -> nodes.Boot | None:
-    state = nodes.find_state(snapshot, node.id) if node else None
-    return nodes.get_boot(snapshot, state.boot_id) if state else None
-
-
-def _is_past(snapshot: Snapshot, located: Located, occurred_at: datetime | None) -> bool:
-    """Tell whether a fault is of an earlier boot: it occurred before the current one was seen, and there was another."""
-    if occurred_at is None or located.boot is None or located.node is None or occurred_at >= located.boot.started_at:
-        return False
-    return nodes.had_earlier_boot(snapshot, located.node.id, located.boot)
-
-
 # --- what follows ------------------------------------------------------------------------------------------------------
 
 
@@ -324,7 +196,9 @@ def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
 
 def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, actor: Actor) -> None:
     """Give faults that came in this boot before its first list to what that list shows in their slots."""
-    by_slot: dict[str | None, Placement] = {one.slot: one for one in placements.open_here(tx, boot.instance_id) if one.slot}
+    by_slot: dict[str | None, Placement] = {
+        one.slot: one for one in placements.open_here(tx, boot.instance_id) if one.slot
+    }
     for failure in failures.unattached(tx, boot.instance_id, node.id):
         place = by_slot.get(failure.slot)
         if place is None or failure.boot_id not in (None, boot.id):

@@ -16,12 +16,13 @@ from registry.domain.known import Known, Match, MatchedBy, Outcome
 from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
 from registry.services.disputes import settle
+from registry.services.holding import bind_identifier
 from registry.services.life import silence
-from registry.services.quarantine import bind_identifier
 from registry.services.subjects import of_devices, told
 from registry.store import devices, nodes, placements
 from registry.store.database import Transaction
 from registry.store.devices import ATTRIBUTES, Device
+from registry.store.identities import load_known
 from registry.store.placements import Placement
 
 WEAK = frozenset({MatchedBy.SLOT, MatchedBy.RULING})
@@ -59,7 +60,7 @@ class Applied:
 
 def apply_list(tx: Transaction, listing: Listing, policy: Policy) -> Applied:
     """Bring the records in line with a list, with an event for every change."""
-    known = devices.load_known(tx, listing.entries, listing.instance.id, _liveness(tx, policy))
+    known = load_known(tx, listing.entries, listing.instance.id, _liveness(tx, policy))
     applied = Applied(match_list(listing.entries, known))
     _know_units(tx, listing, applied)
     _place(tx, listing, applied)
@@ -193,7 +194,9 @@ def _place(tx: Transaction, listing: Listing, applied: Applied) -> None:
     """Move, attach and detach placements as a list says, for the kinds that it covers."""
     here = {one.device_id: one for one in placements.open_here(tx, listing.instance.id)}
     elsewhere = placements.open_of(tx, [one.id for one in applied.units.values() if one.id not in here])
-    slots: dict[str | None, Device | None] = {match.entry.slot: applied.units.get(match.index) for match in applied.matches if match.entry.slot}
+    slots: dict[str | None, Device | None] = {
+        match.entry.slot: applied.units.get(match.index) for match in applied.matches if match.entry.slot
+    }
     # What is in dispute is not gone: some entry shows it, only which one is not settled.
     disputed = {unit for match in applied.matches if match.outcome is Outcome.CONFLICT for unit in match.involved}
     listed = {one.id for one in applied.units.values()} | disputed

@@ -12,8 +12,8 @@ from registry.domain.events import Draft, EventType
 from registry.domain.identifiers import usable_text
 from registry.domain.reports import Notice, Report
 from registry.services import disputes, passes
+from registry.services.holding import release_with_instance
 from registry.services.listing import close_all
-from registry.services.quarantine import release_with_instance
 from registry.store import nodes, placements
 from registry.store.database import Transaction
 from registry.store.nodes import Boot, Instance, Node, NodeState

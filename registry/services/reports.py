@@ -226,7 +226,9 @@ def _results(
     """The results of this message: what was reported, and what the server derives from the list."""
     reported = [one for one in report.checks if one.name not in DERIVED]
     if report.covers and report.entries is None:
-        notices.append(Notice("covers_ignored", "`covers` came without `devices`: no list, and no placement, is changed."))
+        notices.append(
+            Notice("covers_ignored", "`covers` came without `devices`: no list, and no placement, is changed.")
+        )
     if len(reported) < len(report.checks):
         notices.append(
             Notice("check_derived", "*.count and *.identity are made by the server; the reported ones are ignored.")
@@ -288,7 +290,12 @@ def _judge(
     runs.count(state, run, row, policy.pass_count)
     units = devices.get_devices(tx, [one for group in ids.values() for one in group])
     if had < policy.pass_count:
-        data: dict[str, JSON] = {"node": arrival.node.name, "run_id": run.run_id, "have": state.have, "need": policy.pass_count}
+        data: dict[str, JSON] = {
+            "node": arrival.node.name,
+            "run_id": run.run_id,
+            "have": state.have,
+            "need": policy.pass_count,
+        }
         subjects = of_devices(units.values(), nodes=[arrival.node.name])
         tx.record(Draft(EventType.PASS_COUNTED, actor, subjects, data))
     count_towards_release(tx, list(units.values()), run, arrival.boot, policy)

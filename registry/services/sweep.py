@@ -7,8 +7,8 @@ from datetime import datetime
 
 from registry.domain.actors import SYSTEM
 from registry.domain.policy import Policy
+from registry.services.holding import release_expired
 from registry.services.nodes import end_maintenance, end_waiver
-from registry.services.quarantine import release_expired
 from registry.store import nodes
 from registry.store.database import Database
 from registry.store.holds import expired

@@ -359,7 +359,22 @@ def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
     )
     if row is None:
         return None
-    (id_, name, retired, until, reason, instance_id, chassis, profile, body, reported, have, counted, checks, listed) = row
+    (
+        id_,
+        name,
+        retired,
+        until,
+        reason,
+        instance_id,
+        chassis,
+        profile,
+        body,
+        reported,
+        have,
+        counted,
+        checks,
+        listed,
+    ) = row
     at = from_micros
     return Standing(
         node_id=id_,

@@ -15,9 +15,12 @@ from registry.domain.roles import Role
 from tests.api.conftest import Asker, admin, anonymous, app, asker, auditor, operator, settings, token
 from tests.clock import Clock
 
-__all__ = ["World", "admin", "anonymous", "app", "asker", "auditor", "card", "codes", "operator", "settings", "token"]
+__all__ = ["World", "admin", "anonymous", "app", "asker", "auditor", "card", "codes", "one_engine", "operator", "settings", "token"]
 
 GAP_SECONDS = 31
+
+one_engine = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+"""For the many variations of one case: what is read is judged there, not how it is kept."""
 
 
 def card(number: int, **changes: Any) -> dict[str, Any]:

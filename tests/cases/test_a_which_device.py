@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.cases.conftest import World, card, codes
+from tests.cases.conftest import World, card, codes, one_engine
 from tests.collectors.documents import csv_document, xml_document
 from tests.collectors.machines import geforce_gpus
 
 ZEROS = "0000000000000"
 
 
+@one_engine
 @pytest.mark.parametrize("absent", ["N/A", "[N/A]", "n/a ", "", None, "Not Supported", "[Unknown Error]"])
 def test_gpus_without_serial_are_told_by_their_uuids(world: World, absent: str | None) -> None:
     """C01."""
@@ -45,6 +46,7 @@ def test_gpus_without_serial_stay_themselves_on_other_nodes_and_in_every_format(
     assert world.operator.get("/v1/devices/N%2FA").status_code == 404
 
 
+@one_engine
 @pytest.mark.parametrize("zeros", [ZEROS, " 0000000000000 ", "0", "0x0", "0000-0000-00000"])
 def test_a_serial_of_zeros_is_kept_as_seen_and_joins_nobody(world: World, zeros: str) -> None:
     """C02."""
@@ -77,6 +79,7 @@ def test_nobody_is_held_by_a_serial_of_zeros(world: World) -> None:
     assert world.operator.get(f"/v1/devices/{ZEROS}").status_code == 404
 
 
+@one_engine
 @pytest.mark.parametrize("real", ["0000000000001", "0322218049033", "0000000000010"])
 def test_a_serial_that_begins_with_zeros_is_a_serial(world: World, real: str) -> None:
     """C02."""
@@ -90,6 +93,7 @@ def test_a_serial_that_begins_with_zeros_is_a_serial(world: World, real: str) ->
     assert len(world.devices()) == 1
 
 
+@one_engine
 @pytest.mark.parametrize("model", ["Tesla M10", "NVIDIA GB300", "A board of two that nobody knows"])
 def test_gpus_of_one_board_are_several_and_a_fault_is_one_of_them(world: World, model: str) -> None:
     """C03."""
@@ -125,6 +129,7 @@ def test_gpus_of_one_board_are_found_again_by_place_when_their_uuids_cannot_be_r
     assert len(world.devices()) == 4
 
 
+@one_engine
 @pytest.mark.parametrize("serial", ["N/A", "REDACTED", "0123456789012", "1234567890123", "XXXXXXXXXXXXX"])
 @pytest.mark.parametrize("spelling", [str, str.upper, lambda text: f" {text} ", lambda text: text[4:]])
 def test_one_uuid_in_two_slots_is_nobody_until_told_apart(world: World, serial: str, spelling: Any) -> None:
@@ -186,6 +191,7 @@ def test_a_slice_that_a_list_named_means_its_gpu_and_repartitioning_frees_nobody
     assert world.fault("xid_94", device=f"MIG-{second}")["uuid"] == parent
 
 
+@one_engine
 @pytest.mark.parametrize("later_id", ["0x67c6000000000001", "0x67C6000000000001", "67c6000000000001"])
 @pytest.mark.parametrize("no_uuid", ["N/A", None])
 def test_a_uuid_that_comes_later_is_added_to_the_unique_id(world: World, later_id: str, no_uuid: str | None) -> None:
@@ -207,6 +213,7 @@ def test_a_uuid_that_comes_later_is_added_to_the_unique_id(world: World, later_i
     assert [(one["type"], one["value"]) for one in added if one["usable"]] == [("uuid", "GPU-67c6000000000001")]
 
 
+@one_engine
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -234,6 +241,7 @@ def test_one_slot_twice_is_refused_and_nothing_is_kept(
     assert [event["type"] for event in world.events()[len(before) :]] == ["token.created"]
 
 
+@one_engine
 @pytest.mark.parametrize(
     "placeholder",
     [
@@ -293,6 +301,7 @@ def test_sources_that_differ_are_no_change_and_one_source_that_changes_is(world:
     assert changed["data"]["changed"] == {"serial": {"from": "Y1", "to": "Y2"}}
 
 
+@one_engine
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("model", ["Tesla M10", "NVIDIA H100 80GB HBM3"])
 def test_parts_that_share_a_serial_do_not_overwrite_one_another(world: World, model: str, *, together: bool) -> None:
@@ -313,6 +322,7 @@ def test_parts_that_share_a_serial_do_not_overwrite_one_another(world: World, mo
     assert shown == {one["uuid"]: "96.00.01", two["uuid"]: "96.00.02"}
 
 
+@one_engine
 @pytest.mark.parametrize("is_new_instance", [True, False])
 @pytest.mark.parametrize("is_new_name_first", [True, False])
 def test_devices_take_their_history_along_and_leave_no_passes(

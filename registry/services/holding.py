@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How is a hold laid, bound, shown and ended, inside a transaction that somebody else began?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from registry.domain.actors import SYSTEM, Actor, ActorKind, Subject, SubjectKind
+from registry.domain.events import Draft, EventType
+from registry.domain.failures import FailureKind
+from registry.domain.identifiers import Identifier
+from registry.domain.quarantine import (
+    Hold,
+    HoldMatch,
+    HoldState,
+    TargetKind,
+    is_in_force,
+    rule_hold_for,
+)
+from registry.domain.times import rfc3339_or_none
+from registry.services import passes
+from registry.services.subjects import nodes_of, of_devices, told
+from registry.services.targets import Target, identifier_ref, of_unit
+from registry.store import devices, holds
+from registry.store.database import Snapshot, Transaction, new_id
+from registry.store.devices import Device
+from registry.store.holds import HoldRecord
+
+EXPIRED = "expired"
+
+
+PLACE_WARNING = (
+    "This device has no identifier of its own hardware: the hold rests on its place and ends with the instance."
+)
+
+
+def lay(
+    tx: Transaction,
+    target: Target,
+    template: Hold,
+    *,
+    asked: Mapping[str, Any],
+    evidence: Any,
+    actor: Actor,
+    fault_at: datetime,
+) -> HoldRecord:
+    """Write a hold on a target that has none of this owner, with its event."""
+    hold = replace(
+        template,
+        id=new_id(tx.now),
+        target_kind=target.kind,
+        target_key=target.key,
+        scope=target.scope,
+        match=target.match,
+    )
+    record = HoldRecord(hold, dict(asked), evidence, fault_at, binds=target.binds)
+    holds.insert_hold(tx, record)
+    where = [target.node] if target.node else nodes_of(tx, target.units)
+    _record(
+        tx,
+        EventType.QUARANTINE_OPENED,
+        record,
+        target.units,
+        where,
+        actor,
+        {"target": dict(asked), "evidence": _text(evidence)},
+    )
+    return record
+
+
+def open_by_rule(
+    tx: Transaction, device: Device, kind: FailureKind, *, failure_id: str, detail: str, fault_at: datetime
+) -> HoldRecord | None:
+    """Open the hold that a fault asks for, owner `rule:<code>`; None when it asks for none.
+
+    The same fault again finds its hold open and puts what that had earned back to zero. Evidence from before a person's
+    release of the target opens nothing: that person knew.
+    """
+    wanted = rule_hold_for(kind, detail=detail)
+    if wanted is None:
+        return None
+    target = of_unit(tx, device, None)
+    freed_at = holds.newest_release_by_person(tx, {*target.binds, ("unit", device.id)})
+    if freed_at is not None and fault_at <= freed_at:
+        return None
+    already = holds.find_open_by_owner(tx, target.binds, wanted.owner)
+    if already is not None and already.restart_at is not None and fault_at <= already.restart_at:
+        return already  # it is of the time before the restart that the hold goes on from
+    if already is not None:
+        again = replace(already, fault_at=max(fault_at, already.fault_at or fault_at), restart_at=None, clean_runs=0)
+        holds.set_progress(tx, again)
+        return again
+    template = Hold(
+        id="",
+        owner=wanted.owner,
+        target_kind=target.kind,
+        target_key=target.key,
+        reason=wanted.reason,
+        opened_at=tx.now,
+        cause=wanted.cause,
+        release_policy=wanted.release_policy,
+    )
+    evidence = {"failure": failure_id}
+    return lay(
+        tx, target, template, asked={"device": device.id}, evidence=evidence, actor=wanted.owner, fault_at=fault_at
+    )
+
+
+def bind_identifier(tx: Transaction, found: Identifier, device: Device) -> list[str]:
+    """Let holds that wait for an identifier meet the hardware that has just shown it; returns the ids of those holds."""
+    refs = [identifier_ref(found.kind, found.type, found.value, vendor) for vendor in (found.vendor, None)]
+    waiting = [hold_id for ref in refs for hold_id in holds.open_for_identifier(tx, ref)]
+    for record in holds.get_holds(tx, waiting).values():
+        is_unit = record.hold.scope == "unit" and found.type.names == "unit"
+        holds.bind(tx, record.hold.id, *(("unit", device.id) if is_unit else ("board", device.board_id)))
+    return waiting
+
+
+def end(tx: Transaction, record: HoldRecord, *, reason: str, actor: Actor, evidence: Any = None) -> HoldRecord:
+    """End a hold with its event. A person's release puts the passes of the nodes it met to zero; a rule's keeps them."""
+    units = units_of(tx, record)
+    where = _machines(tx, record) or nodes_of(tx, units)
+    holds.end_hold(tx, record.hold.id, released_by=actor, reason=reason.strip())
+    _record(
+        tx,
+        EventType.QUARANTINE_RELEASED,
+        record,
+        units,
+        where,
+        actor,
+        {"why": reason.strip(), "proof": _text(evidence)},
+    )
+    if actor.kind is ActorKind.OPERATOR:
+        for name in where:
+            passes.released_on(tx, name, detail=record.hold.id, actor=actor)
+    ended = holds.find_hold(tx, record.hold.id)
+    return ended or record
+
+
+def release_expired(tx: Transaction) -> None:
+    """End the holds whose own date is over, with their events."""
+    for record in holds.get_holds(tx, holds.expired(tx, tx.now)).values():
+        end(tx, record, reason=EXPIRED, actor=SYSTEM)
+
+
+def release_with_instance(tx: Transaction, device_ids: Sequence[str]) -> None:
+    """End the holds that rest on places of an instance which is gone."""
+    open_ = holds.open_on(tx, [("unit", one) for one in device_ids])
+    for record in holds.get_holds(tx, [one for group in open_.values() for one in group]).values():
+        if record.hold.match is HoldMatch.PLACE:
+            end(tx, record, reason="the instance that this place belonged to has ended", actor=SYSTEM)
+
+
+def units_of(snapshot: Snapshot, record: HoldRecord) -> list[Device]:
+    """Return every unit that a hold binds now."""
+    binds = holds.binds_of(snapshot, record.hold.id)
+    units = devices.get_devices(snapshot, [ref for kind, ref in binds if kind == "unit"])
+    boards = devices.devices_of_boards(snapshot, [ref for kind, ref in binds if kind == "board"])
+    return sorted({one.id: one for one in (*units.values(), *boards)}.values(), key=lambda one: one.id)
+
+
+def _machines(snapshot: Snapshot, record: HoldRecord) -> list[str]:
+    """The name of the node that a hold on a machine was laid on."""
+    return [str(record.target["node"])] if record.hold.target_kind is TargetKind.NODE else []
+
+
+def shown(snapshot: Snapshot, record: HoldRecord, now: datetime) -> dict[str, Any]:
+    """Give a hold as the API answers it. One whose own date is over is released, written down already or not."""
+    hold = record.hold
+    if hold.state is HoldState.OPEN and not is_in_force(hold, now):
+        hold = replace(
+            hold, state=HoldState.RELEASED, released_at=hold.expires_at, released_by=SYSTEM, release_reason=EXPIRED
+        )
+    units = units_of(snapshot, record)
+    return {
+        "id": hold.id,
+        "state": str(hold.state),
+        "target": dict(record.target),
+        "target_kind": str(hold.target_kind),
+        "identifiers": _identifiers(record, units),
+        "devices": [one.id for one in units],
+        "scope": hold.scope and str(hold.scope),
+        "match": str(hold.match),
+        "owner": str(hold.owner),
+        "reason": hold.reason,
+        "cause": hold.cause,
+        "ticket": hold.ticket,
+        "drain": hold.drain,
+        "release_policy": str(hold.release_policy),
+        "permanent": hold.permanent,
+        "evidence": record.evidence,
+        "opened_at": rfc3339_or_none(hold.opened_at),
+        "review_at": rfc3339_or_none(hold.review_at),
+        "expires_at": rfc3339_or_none(hold.expires_at),
+        "released_at": rfc3339_or_none(hold.released_at),
+        "released_by": str(hold.released_by) if hold.released_by else None,
+        "release_reason": hold.release_reason,
+        "warnings": [{"code": "place_only", "message": PLACE_WARNING}] if hold.match is HoldMatch.PLACE else [],
+    }
+
+
+def _identifiers(record: HoldRecord, units: Sequence[Device]) -> list[dict[str, Any]]:
+    asked = record.target.get("identifier")
+    found = [dict(asked)] if asked else []
+    for one in units:
+        found += [
+            {"kind": one.kind, "vendor": one.vendor, "type": type_, "value": value}
+            for type_, value in (("serial", one.serial), ("uuid", one.uuid))
+            if value
+        ]
+    return [one for at, one in enumerate(found) if one not in found[:at]]
+
+
+def _text(evidence: Any) -> str | None:
+    """Write evidence as JSON text: history holds no floats, and what somebody sent may."""
+    return None if evidence is None else json.dumps(evidence, sort_keys=True)
+
+
+def _record(
+    tx: Transaction,
+    type_: EventType,
+    record: HoldRecord,
+    units: Sequence[Device],
+    where: Sequence[str],
+    actor: Actor,
+    more: Mapping[str, Any],
+) -> None:
+    hold = record.hold
+    node = where[0] if where else None
+    tx.record(
+        Draft(
+            type_,
+            actor,
+            (Subject(SubjectKind.QUARANTINE, hold.id), *of_devices(units, nodes=where)),
+            {
+                "quarantine": hold.id,
+                "owner": str(hold.owner),
+                "reason": hold.reason,
+                "cause": hold.cause,
+                "ticket": hold.ticket,
+                "scope": hold.scope,
+                "match": hold.match,
+                "release_policy": hold.release_policy,
+                "permanent": hold.permanent,
+                "serial": units[0].serial if units else None,
+                "node": node,
+                "devices": [told(one, node=node) for one in units],
+                **more,
+            },
+        )
+    )

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may happen between reports, and what does it change? Faults, holds, releases, waivers, maintenance, retirement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from registry.domain.failures import Effect, look_up
+from tests.properties.model_records import Bind, Conflict, Fault, Hold, Node, Stay, Unit
+
+STALE, NEED, AHEAD = 120, 2, 5
+
+Profile = tuple[dict[str, int | None], set[str], set[str]]
+"""Expected counts, required checks, checks needed once a boot. All empty: nobody knows the profile."""
+
+
+class Acts:
+    """The records of the model, and everything but reports."""
+
+    def __init__(self, profiles: dict[str, Profile]) -> None:
+        self.profiles = profiles
+        self.units: list[Unit] = []
+        self.stays: list[Stay] = []
+        self.nodes: dict[str, Node] = {}
+        self.holds: list[Hold] = []
+        self.freed: list[tuple[set[Bind], datetime]] = []
+        self.conflicts: list[Conflict] = []
+        self.unattached: list[Fault] = []
+        self.faults: dict[str, tuple[object, ...]] = {}
+        self.receipts: dict[tuple[str, str], tuple[bool, str | None, int]] = {}
+
+    # --- words ---
+
+    def profile(self, name: str) -> Profile:
+        return self.profiles.get(name, ({}, set(), set()))
+
+    def waiver(self, node: Node, kind: str, now: datetime) -> int | None:
+        count, until = node.waivers.get(kind, (None, now))
+        return count if until > now else None
+
+    def expected(self, node: Node, kind: str, now: datetime) -> int | None:
+        waived = self.waiver(node, kind, now)
+        return self.profile(node.profile)[0].get(kind) if waived is None else waived
+
+    def open_stays(self, node: Node) -> list[Stay]:
+        return [one for one in self.stays if one.until is None and (one.node, one.life) == (node.name, node.life)]
+
+    def placed(self, node: Node, kind: str) -> set[Unit]:
+        return {one.unit for one in self.open_stays(node) if one.unit.kind == kind and not one.missing}
+
+    def is_there(self, name: str, now: datetime) -> bool:
+        node = self.nodes[name]
+        return not node.retired and (now - node.reported_at).total_seconds() <= STALE
+
+    def is_alive(self, conflict: Conflict, now: datetime) -> bool:
+        return not conflict.is_contest or all(self.is_there(one, now) for one in conflict.nodes)
+
+    def in_force(self, hold: Hold, now: datetime) -> bool:
+        return hold.ends != "at_expiry" or hold.expires_at is None or now < hold.expires_at
+
+    def meets(self, hold: Hold, node: Node) -> bool:
+        return bool(hold.binds & {("name", node.name), ("life", node.life)})
+
+    def units_of(self, hold: Hold, units: Iterable[Unit] | None = None) -> list[Unit]:
+        among = self.units if units is None else units
+        return [one for one in among if hold.binds & {("unit", one), ("board", one.board)}]
+
+    def is_held(self, unit: Unit, now: datetime) -> bool:
+        return any(self.in_force(one, now) and self.units_of(one, [unit]) for one in self.holds)
+
+    def close(self, stay: Stay, now: datetime) -> None:
+        stay.until, stay.unit.stay = now, None
+
+    def _leave(self, node: Node, now: datetime) -> None:
+        """A life is over, or the node is retired: nothing is placed there, and it contests nothing."""
+        for stay in self.open_stays(node):
+            self.close(stay, now)
+        node.lost = set()
+        node.have = 0
+        gone = [one for one in self.conflicts if one.maker == node.name or (one.is_contest and node.name in one.nodes)]
+        self.conflicts = [one for one in self.conflicts if one not in gone]
+
+    # --- faults ---
+
+    def units_by(self, ref: str) -> list[Unit]:
+        """Every unit that a serial or UUID fits."""
+        return [one for one in self.units if ref in (one.uuid, one.board.serial)]
+
+    def fail_device(self, id_: str, code: str, ref: str, now: datetime) -> str:
+        """A fault of the device with this serial or UUID, now."""
+        if (known := self._again(id_, (code, ref))) is not None:
+            return known
+        found = self.units_by(ref)
+        if len(found) != 1:
+            return "refused"
+        self.faults[id_] = (code, ref)
+        self._take_effect(code, found[0], None, now, now, is_past=False)
+        return "recorded"
+
+    def fail_slot(self, id_: str, code: str, name: str, slot: str, at: datetime | None, now: datetime) -> str:
+        """A fault at (node, slot, time). The node is known."""
+        if (known := self._again(id_, (code, name, slot, at))) is not None:
+            return known
+        self.faults[id_] = (code, name, slot, at)
+        node, then = self.nodes[name], at or now
+        is_past = then < node.boot_at and len(node.boots) > 1
+        kind = "gpu" if int(slot[5:7], 16) < 0x80 else "efa"
+        first = node.first_list_at.get(kind)
+        is_before_list = not is_past and (first is None or then < first)
+        unit = self._unit_at(name, slot, first or then if is_before_list else then)
+        if is_before_list and first is None:
+            unit = None
+        if unit is None and look_up(code).is_fault:
+            waits_for = node.boot if is_before_list and first is None else None
+            self.unattached.append(Fault(id_, code, name, node.life, slot, then, waits_for))
+        self._take_effect(code, unit, node, then, now, is_past=is_past)
+        return "recorded"
+
+    def fail_node(self, id_: str, code: str, name: str, now: datetime) -> str:
+        """A fault of a node as a whole, now."""
+        if (known := self._again(id_, (code, name))) is not None:
+            return known
+        self.faults[id_] = (code, name)
+        self._take_effect(code, None, self.nodes[name], now, now, is_past=False)
+        return "recorded"
+
+    def _again(self, id_: str, said: tuple[object, ...]) -> str | None:
+        if id_ not in self.faults:
+            return None
+        return "already_recorded" if self.faults[id_] == said else "refused"
+
+    def _unit_at(self, name: str, slot: str, at: datetime) -> Unit | None:
+        stays = [one for one in self.stays if (one.node, one.slot) == (name, slot)]
+        then = [one for one in stays if one.since <= at and (one.until is None or one.until > at)]
+        return then[-1].unit if then else None
+
+    def attach_waiting(self, node: Node, covers: frozenset[str], now: datetime) -> None:
+        """The first list of a boot says whose the faults were that came before it."""
+        for fault in [one for one in self.unattached if one.first_list == node.boot and one.node == node.name]:
+            kind = "gpu" if int(fault.slot[5:7], 16) < 0x80 else "efa"
+            if kind not in covers or fault.life != node.life:
+                continue
+            fault.first_list = None
+            here = [one.unit for one in self.open_stays(node) if one.slot == fault.slot]
+            if here:
+                self.unattached.remove(fault)
+                self._take_effect(fault.code, here[0], node, fault.at, now, is_past=False)
+
+    def _take_effect(
+        self, code: str, unit: Unit | None, node: Node | None, at: datetime, now: datetime, *, is_past: bool
+    ) -> None:
+        kind = look_up(code)
+        if not kind.is_fault:
+            self._restart(unit, node, at)
+            return
+        is_permanent = kind.effect is Effect.PERMANENT
+        carrier = self.nodes[unit.stay.node] if unit and unit.stay else None if unit else node
+        if carrier is not None and kind.effect.is_blocking and (is_permanent or not is_past):
+            carrier.have, carrier.fault_at = 0, now
+        if unit is not None and kind.effect in {Effect.QUARANTINE, Effect.PERMANENT}:
+            self._hold_by_rule(code, unit, "manual" if is_permanent else "after_passes", at, now)
+
+    def _hold_by_rule(self, code: str, unit: Unit, ends: str, at: datetime, now: datetime) -> None:
+        bind: Bind = ("board", unit.board) if unit.kind == "gpu" else ("unit", unit)
+        if any(bind in binds and at <= freed_at for binds, freed_at in self.freed):
+            return
+        owner = f"rule:{code}"
+        for hold in self.holds:
+            if hold.owner == owner and bind in hold.binds:
+                hold.fault_at, hold.restart_at, hold.clean_runs = max(hold.fault_at, at), None, 0
+                return
+        self.holds.append(Hold("", owner, bind, {bind}, ends, self._is_place(unit), at))
+
+    def _is_place(self, unit: Unit) -> bool:
+        return unit.kind == "efa" and unit.board.serial is None
+
+    def _restart(self, unit: Unit | None, node: Node | None, at: datetime) -> None:
+        units = [unit] if unit else [one.unit for one in self.open_stays(node)] if node else []
+        for hold in self.holds:
+            if self.units_of(hold, units) and hold.restart_at is None and at > hold.fault_at:
+                hold.restart_at = at
+
+    def withdraw(self, id_: str) -> None:
+        """A fault was none: it no longer waits for a device."""
+        self.unattached = [one for one in self.unattached if one.id != id_]
+
+    # --- holds ---
+
+    def hold(
+        self,
+        target: dict[str, object],
+        owner: str,
+        now: datetime,
+        *,
+        ends: str,
+        unit_only: bool,
+        by_name: bool,
+        permanent: bool,
+        drain: bool,
+        expires_at: datetime | None,
+    ) -> str:
+        """Open a hold on one target: `opened`, `already_open` or `refused`. A new one waits for its id."""
+        binds, key, is_place, of_node = self._target(target, unit_only=unit_only, by_name=by_name)
+        if not binds:
+            return "refused"
+        if any(one.owner == owner and one.binds & binds and self.in_force(one, now) for one in self.holds):
+            return "already_open"
+        hold = Hold("", owner, key, binds, ends, is_place, now, permanent, expires_at, drain, of_node=of_node)
+        self.holds.append(hold)
+        return "opened"
+
+    def _target(
+        self, target: dict[str, object], *, unit_only: bool, by_name: bool
+    ) -> tuple[set[Bind], object, bool, str | None]:
+        if "node" in target:
+            name = str(target["node"])
+            node = self.nodes.get(name)
+            bind: Bind = ("name", name) if node is None or by_name else ("life", node.life)
+            return {bind}, bind, False, name
+        asked = target.get("identifier")
+        if isinstance(asked, dict):
+            kind, type_, value = asked["kind"], asked["type"], asked["value"]
+            found = [one for one in self.units if one.kind == kind]
+            found = [one for one in found if value == (one.uuid if type_ == "uuid" else one.board.serial)]
+            if not found:
+                unseen: Bind = ("identifier", (kind, type_, value))
+                return {unseen}, unseen, False, None
+        else:
+            found = self.units_by(str(target["device"]))
+        if not found or (unit_only and len(found) > 1):
+            return set(), None, False, None
+        unit = found[0]
+        bind = ("unit", unit) if unit_only or (unit.kind == "efa" and len(found) == 1) else ("board", unit.board)
+        return {bind}, bind, self._is_place(unit), None
+
+    def release(self, hold: Hold, now: datetime) -> None:
+        """A person ends a hold: whatever it met has to prove itself anew."""
+        self.holds.remove(hold)
+        self.freed.append((set(hold.binds), now))
+        names = {unit.stay.node for unit in self.units_of(hold) if unit.stay}
+        for name in names | ({hold.of_node} if hold.of_node else set()):
+            if name in self.nodes:
+                self.nodes[name].have, self.nodes[name].release_at = 0, now
+
+    def count_towards_release(self, node: Node, end: datetime) -> None:
+        """A clean run covers everything placed on the node."""
+        units = [one.unit for one in self.open_stays(node) if not one.missing]
+        for hold in [one for one in self.holds if one.ends == "after_passes" and self.units_of(one, units)]:
+            if hold.restart_at is None and node.boot_at > hold.fault_at:
+                hold.restart_at = node.boot_at
+            if hold.restart_at is None or end < hold.restart_at - timedelta(seconds=AHEAD):
+                continue
+            hold.clean_runs += 1
+            if hold.clean_runs >= NEED:
+                self.holds.remove(hold)
+
+    def sweep(self, now: datetime) -> None:
+        """What is over is over, swept or not."""
+        self.holds = [one for one in self.holds if self.in_force(one, now)]
+
+    # --- nodes ---
+
+    def retire(self, name: str, now: datetime) -> None:
+        """The node will not come back, as far as anybody knows."""
+        node = self.nodes[name]
+        if node.retired:
+            return
+        self._leave(node, now)
+        node.retired = True
+        node.counted_start = node.counted_end = None
+        node.checks, node.rounds, node.listed = {}, {}, {}
+        node.first_list_at = {}
+
+    def waive(self, name: str, kind: str, count: int, until: datetime, now: datetime) -> None:
+        """Accept a count; what is missing is let go. A time that is over ends it."""
+        node = self.nodes[name]
+        node.waivers[kind] = (count, until)
+        for stay in self.open_stays(node) if until > now else ():
+            if stay.unit.kind == kind and stay.missing:
+                self.close(stay, now)
