@@ -72,21 +72,21 @@ TABLES = (
     """CREATE TABLE conflict (
         id TEXT PRIMARY KEY, rule TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
         node_id TEXT NOT NULL REFERENCES node(id), instance_id TEXT NOT NULL REFERENCES instance(id),
-        kind TEXT NOT NULL, reason TEXT NOT NULL, entry TEXT NOT NULL, fingerprint TEXT NOT NULL, opened_at BIGINT NOT NULL,
-        resolved_at BIGINT, resolved_by TEXT, resolved_as TEXT, resolve_reason TEXT)""",
+        kind TEXT NOT NULL, reason TEXT NOT NULL, entry TEXT NOT NULL, fingerprint TEXT NOT NULL,
+        opened_at BIGINT NOT NULL, resolved_at BIGINT, resolved_by TEXT, resolved_as TEXT, resolve_reason TEXT)""",
     "CREATE UNIQUE INDEX conflict_open ON conflict (node_id, key) WHERE state = 'open'",
     "CREATE INDEX conflict_state ON conflict (state, id)",
     """CREATE TABLE conflict_party (
-        conflict_id TEXT NOT NULL REFERENCES conflict(id), kind TEXT NOT NULL, ref TEXT NOT NULL, is_open BIGINT NOT NULL,
-        PRIMARY KEY (conflict_id, kind, ref))""",
+        conflict_id TEXT NOT NULL REFERENCES conflict(id), kind TEXT NOT NULL, ref TEXT NOT NULL,
+        is_open BIGINT NOT NULL, PRIMARY KEY (conflict_id, kind, ref))""",
     "CREATE INDEX conflict_party_open ON conflict_party (kind, ref) WHERE is_open = 1",
     """CREATE TABLE ruling (
         fingerprint TEXT PRIMARY KEY, device_id TEXT NOT NULL REFERENCES device(id),
         conflict_id TEXT NOT NULL REFERENCES conflict(id), ruled_at BIGINT NOT NULL)""",
     # --- what went wrong and what was decided ------------------------------------------------------------------------
     """CREATE TABLE failure (
-        id TEXT PRIMARY KEY, failure_id TEXT NOT NULL UNIQUE, reporter TEXT NOT NULL, digest TEXT NOT NULL, code TEXT NOT NULL,
-        kind TEXT, cause TEXT NOT NULL, severity TEXT NOT NULL, effect TEXT NOT NULL, state TEXT NOT NULL,
+        id TEXT PRIMARY KEY, failure_id TEXT NOT NULL UNIQUE, reporter TEXT NOT NULL, digest TEXT NOT NULL,
+        code TEXT NOT NULL, kind TEXT, cause TEXT NOT NULL, severity TEXT NOT NULL, effect TEXT NOT NULL, state TEXT NOT NULL,
         device_id TEXT REFERENCES device(id), board_id TEXT REFERENCES board(id), node_id TEXT REFERENCES node(id),
         instance_id TEXT REFERENCES instance(id), boot_id TEXT REFERENCES boot(id), slot TEXT, ref TEXT,
         occurred_at BIGINT, recorded_at BIGINT NOT NULL, count BIGINT NOT NULL, last_at BIGINT NOT NULL,
@@ -96,8 +96,8 @@ TABLES = (
     "CREATE INDEX failure_code ON failure (code, id)",
     "CREATE INDEX failure_unattached ON failure (instance_id) WHERE is_unattached = 1 AND state = 'active'",
     """CREATE TABLE quarantine (
-        id TEXT PRIMARY KEY, state TEXT NOT NULL, owner TEXT NOT NULL, target_kind TEXT NOT NULL, target_key TEXT NOT NULL,
-        target TEXT NOT NULL, scope TEXT, match TEXT NOT NULL, reason TEXT NOT NULL, cause TEXT, ticket TEXT,
+        id TEXT PRIMARY KEY, state TEXT NOT NULL, owner TEXT NOT NULL, target_kind TEXT NOT NULL,
+        target_key TEXT NOT NULL, target TEXT NOT NULL, scope TEXT, match TEXT NOT NULL, reason TEXT NOT NULL, cause TEXT, ticket TEXT,
         release_policy TEXT NOT NULL, is_permanent BIGINT NOT NULL, is_drain BIGINT NOT NULL, opened_at BIGINT NOT NULL,
         review_at BIGINT, expires_at BIGINT, fault_at BIGINT, restart_at BIGINT, clean_runs BIGINT NOT NULL,
         released_at BIGINT, released_by TEXT, release_reason TEXT, evidence TEXT NOT NULL)""",
@@ -110,7 +110,7 @@ TABLES = (
         is_open BIGINT NOT NULL, PRIMARY KEY (quarantine_id, kind, ref))""",
     "CREATE INDEX hold_target_open ON hold_target (kind, ref, quarantine_id) WHERE is_open = 1",
     "CREATE INDEX hold_target_ref ON hold_target (kind, ref)",
-    # --- history ---------------------------------------------------------------------------------------------------------
+    # --- history ------------------------------------------------------------------------------------------------
     """CREATE TABLE event (
         sequence BIGINT PRIMARY KEY, at BIGINT NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL,
         prev_hash TEXT NOT NULL, hash TEXT NOT NULL)""",
@@ -121,7 +121,7 @@ TABLES = (
     "CREATE INDEX event_subject_event ON event_subject (event)",
     "CREATE TABLE chain_head (id BIGINT PRIMARY KEY CHECK (id = 1), sequence BIGINT NOT NULL, hash TEXT NOT NULL)",
     f"INSERT INTO chain_head (id, sequence, hash) VALUES (1, 0, '{'0' * 64}')",
-    # --- the service itself ------------------------------------------------------------------------------------------------
+    # --- the service itself ---------------------------------------------------------------------------------------
     """CREATE TABLE token (
         id TEXT PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, node TEXT, hash TEXT NOT NULL UNIQUE,
         created_at BIGINT NOT NULL, created_by TEXT NOT NULL, revoked_at BIGINT)""",
@@ -148,16 +148,20 @@ def sqlite_triggers(table: str, name: str) -> list[str]:
     return [
         f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} {refuse}",
         f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} {refuse}",
-        f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} "
-        f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {same}) {refuse}",
+        (
+            f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} "
+            f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {same}) {refuse}"
+        ),
     ]
 
 
 def postgresql_triggers(table: str, name: str) -> list[str]:
     """UPDATE, DELETE and TRUNCATE are refused. The owner of the table can still drop a trigger: run as another role."""
     return [
-        f"CREATE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION USING MESSAGE = '{name} only grows'; END $$",
+        (
+            f"CREATE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE EXCEPTION USING MESSAGE = '{name} only grows'; END $$"
+        ),
         f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {table}_refuse()",
         f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION {table}_refuse()",
         f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table} EXECUTE FUNCTION {table}_refuse()",

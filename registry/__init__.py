@@ -42,7 +42,7 @@ The rooms, imports only downwards
     main           the `pratique` command; loads the two halves below
     cli            commands that speak HTTP           admin     commands on the server's host
     agent          (to come) the loop of a node
-    client         the HTTP client                    services  use cases: one function, one transaction, one event or more
+    client         the HTTP client                    services  use cases: one function, one transaction
     collectors     tool output into facts             store     SQL; peewee never leaves it
     config         settings
     domain         the rules: facts and `now` in, a value out

@@ -25,7 +25,9 @@ TEMPLATE = "migrated"
 
 # No deadline for one example: two cores are shared by all workers. On CI the same examples are tried each time.
 hypothesis.settings.register_profile("suite", deadline=None, derandomize=bool(os.environ.get("CI")))
-hypothesis.settings.load_profile("suite")
+# Many more and longer stories than anybody waits for: HYPOTHESIS_PROFILE=deep.
+hypothesis.settings.register_profile("deep", deadline=None, max_examples=500, stateful_step_count=60, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ class FieldError:
 
 
 class PratiqueError(Exception):
-    """A fact that stops a use case. `detail` is for people; `errors` names fields; `extra` joins the problem document."""
+    """A fact that stops a use case. `detail` is for people, `errors` names fields, `extra` joins the problem document."""
 
     code: ClassVar[str] = "invalid_field"
 

@@ -20,6 +20,7 @@ _PLACEHOLDERS = frozenset(
         *("not applicable", "not found", "function not found", "insufficient permissions", "no permission"),
         *("gpu is lost", "gpu requires reset", "gpu access blocked by the operating system", "deprecated"),
         *("requested functionality has been deprecated", "invalid", "invalid argument", "uninitialized"),
+        *("timeout", "failed", "busy", "success"),
         # What firmware carries where nobody filled in the board's maker, as /sys/class/dmi/id and dmidecode show it.
         *("to be filled by o.e.m", "to be filled by oem", "default string", "default", "o.e.m", "oem"),
         *("not specified", "unspecified", "not provided", "not present", "not set", "not defined", "undefined"),
@@ -71,6 +72,8 @@ def why_nobody(text: str | None) -> str | None:
     reason = why_no_value(text)
     if reason is not None:
         return reason
+    if _is_sentence(text or ""):
+        return "is words without a number"
     plain = squeezed(text or "")
     digits = re.sub(r"[^0-9a-z]", "", plain.removeprefix("0x"))
     if digits and not digits.strip("0"):
@@ -101,7 +104,7 @@ def why_not_a_uuid(text: str | None) -> str | None:
     bare = plain.removeprefix("gpu-")
     if bare and not bare.replace("-", "").strip("f"):
         return "is all ones"
-    return why_nobody(bare)
+    return why_nobody(text) or why_nobody(bare)
 
 
 def _is_counting(plain: str) -> bool:
@@ -109,3 +112,8 @@ def _is_counting(plain: str) -> bool:
     if len(plain) < _SEQUENCE_LENGTH or not (plain.isascii() and plain.isdigit()):
         return False
     return all((int(left) + 1) % 10 == int(right) for left, right in pairwise(plain))
+
+
+def _is_sentence(text: str) -> bool:
+    """Say whether this is several words and no digit: NVML's sentences about a GPU are many, and no number is one."""
+    return len(text.split()) > 1 and not any(character.isdigit() for character in text)

@@ -18,6 +18,7 @@ from registry.domain.passes import effective_have, retry_at
 from registry.domain.policy import Policy
 from registry.domain.quarantine import HoldMatch
 from registry.domain.reports import CheckResult, CheckStatus
+from registry.domain.staleness import is_stale
 from registry.domain.times import brief
 
 Question: TypeAlias = Callable[[NodeFacts, Policy, datetime], Iterator[Reason]]
@@ -48,7 +49,7 @@ def _profile(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reas
 
 def _staleness(facts: NodeFacts, policy: Policy, _now: datetime) -> Iterator[Reason]:
     silence, limit = facts.silence_seconds, policy.report_stale_seconds
-    if silence is not None and silence <= limit:
+    if not is_stale(silence, policy):
         return
     said = "No report has come" if silence is None else f"The last report is {silence:.0f} s old"
     yield Reason(

@@ -27,7 +27,7 @@ class Kind(StrEnum):
 class CheckStatus(StrEnum):
     """The outcome of one check. Only the first two and the last can be part of a clean pass."""
 
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105 - a status
     """Looked, and found it right."""
     WARN = "warn"
     """Looked, and found something worth noting that hinders nothing."""
@@ -71,7 +71,7 @@ class DeviceEntry:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One result of one check. `device` is a serial, UUID or slot of the same report, or None for the node as a whole."""
+    """One result of one check. `device` is a serial, UUID or slot of the same report, or None for the whole node."""
 
     name: str
     status: CheckStatus
@@ -133,7 +133,8 @@ class Report:
     """One message of a node, as it came. Times are the reporter's claims; the service adds the receipt.
 
     `entries` is None when the message carries no list at all; `covers` names the kinds the list speaks for, None
-    when the sender did not say. `partial` holds the kinds whose list is known to be incomplete. `stamps` are the timestamp texts of raw inventories.
+    when the sender did not say. `partial` holds the kinds whose list is known to be incomplete. `stamps` are the
+    timestamp texts of raw inventories.
     """
 
     node: str

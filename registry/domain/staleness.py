@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from registry.domain.policy import Policy
+
 
 @dataclass(frozen=True, slots=True)
 class Outage:
@@ -29,3 +31,8 @@ def silence_seconds(reported_at: datetime, now: datetime, outages: Iterable[Outa
             left_out += end - start
             counted_to = end
     return max(0.0, (now - reported_at - left_out).total_seconds())
+
+
+def is_stale(silence: float | None, policy: Policy) -> bool:
+    """Tell whether a silence of so many seconds is too long; None means that nobody was ever heard."""
+    return silence is None or silence > policy.report_stale_seconds

@@ -18,11 +18,12 @@ from registry.domain.profiles import Profile
 from registry.domain.quarantine import is_in_force
 from registry.domain.reasons import held_devices as held_reasons
 from registry.domain.reports import CheckStatus, Kind
+from registry.domain.staleness import is_stale
 from registry.services.life import silence
 from registry.services.profiles import parse_profile
 from registry.services.targets import identifier_ref, usable_value
 from registry.store import conflicts, devices, failures, holds, nodes, placements
-from registry.store.database import Database, Snapshot, from_micros
+from registry.store.database import Database, Snapshot
 from registry.store.profiles import waivers_of
 
 
@@ -147,13 +148,8 @@ def _is_contest_alive(snapshot: Snapshot, conflict_id: str, policy: Policy, now:
 
 def is_live(snapshot: Snapshot, node_id: str, policy: Policy, now: datetime) -> bool:
     """Tell whether a node is neither retired nor stale."""
-    row = snapshot.one(
-        "SELECT n.retired_at, s.reported_at FROM node n LEFT JOIN node_state s ON s.node_id = n.id WHERE n.id = ?",
-        (node_id,),
-    )
-    if row is None or row[0] is not None or row[1] is None:
-        return False
-    return silence(snapshot, from_micros(row[1]), now) <= policy.report_stale_seconds
+    reported_at = nodes.find_last_report(snapshot, node_id)
+    return reported_at is not None and not is_stale(silence(snapshot, reported_at, now), policy)
 
 
 def _unattached(snapshot: Snapshot, instance_id: str) -> tuple[Unattached, ...]:

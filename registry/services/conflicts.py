@@ -81,15 +81,15 @@ def _same(conflict: Conflict, units: list[Device]) -> Device:
     """The one recorded unit that the entry is ruled to be. Raises InvalidField where there is not exactly one."""
     if conflict.rule == ConflictRule.UUID_REPEATED:
         raise InvalidField(
-            "One list shows this UUID in two slots, and one device cannot be in both: rule different_devices, or mend the "
-            "list, and the conflict ends by itself.",
+            "One list shows this UUID in two slots, and one device cannot be in both: rule different_devices, or mend "
+            "the list, and the conflict ends by itself.",
             errors=(FieldError("/as", "cannot be same_device here"),),
         )
     if len(units) == 1:
         return units[0]
     raise InvalidField(
-        f"The conflict involves {len(units)} recorded devices, so which one it is cannot be told: rule different_devices, "
-        "or quarantine and replace the part.",
+        f"The conflict involves {len(units)} recorded devices, so which one it is cannot be told: rule "
+        "different_devices, or quarantine and replace the part.",
         errors=(FieldError("/as", "same_device needs exactly one device involved"),),
         candidates=candidates(units),
     )

@@ -147,14 +147,11 @@ def _failure(
     )
 
 
-# --- where it belongs --------------------------------------------------------------------------------------------------
-
-
-# --- what follows ------------------------------------------------------------------------------------------------------
+# --- what follows ---------------------------------------------------------------------------------------------------
 
 
 def take_effect(tx: Transaction, failure: Failure, located: Located, kind: FailureKind, actor: Actor) -> None:
-    """Let a recorded fault do what the catalogue says: reset passes, open a hold; or let holds go on after a restart."""
+    """Let a recorded fault do what the catalogue says: reset passes, open a hold, or let holds go on."""
     if kind.proves_restart:
         _note_restart(tx, located, failure)
         return
@@ -201,6 +198,8 @@ def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, actor: A
     }
     for failure in failures.unattached(tx, boot.instance_id, node.id):
         place = by_slot.get(failure.slot)
+        if place is None and failure.instance_id is None:
+            failures.adopt(tx, failure, instance_id=boot.instance_id, boot_id=boot.id)
         if place is None or failure.boot_id not in (None, boot.id):
             continue
         device = devices.get_devices(tx, [place.device_id])[place.device_id]

@@ -22,7 +22,7 @@ from registry.services import receipts, runs
 from registry.services.admission import load_facts
 from registry.services.receipts import PassAnswer
 from registry.store import nodes, placements
-from registry.store.database import Database, Transaction
+from registry.store.database import Database, Overtaken, Transaction
 from registry.store.nodes import NodeState
 
 
@@ -30,14 +30,21 @@ def accept_unchanged(db: Database, report: Report, *, policy: Policy, now: datet
     """Take in a report that says what the last one said, or return None without having changed anything."""
     if report.failures or report.host or (report.covers and report.entries is None):
         return None
+    try:
+        with db.touch(now) as tx:
+            return _take_in(tx, report, policy)
+    except Overtaken:
+        return None  # the full way sees what the others did
+
+
+def _take_in(tx: Transaction, report: Report, policy: Policy) -> dict[str, Any] | None:
     said = digest_of(report)
-    with db.touch(now) as tx:
-        node = nodes.find_node(tx, report.node)
-        state = nodes.find_state(tx, node.id, lock=True) if node and node.retired_at is None else None
-        if state is None or not _is_same(state, report, said):
-            return None
-        facts = load_facts(tx, report.node, policy=policy, now=now)
-        return _move_on(tx, state, report, facts, policy)
+    node = nodes.find_node(tx, report.node)
+    state = nodes.find_state(tx, node.id, lock=True) if node and node.retired_at is None else None
+    if state is None or not _is_same(state, report, said):
+        return None
+    facts = load_facts(tx, report.node, policy=policy, now=tx.now)
+    return _move_on(tx, state, report, facts, policy)
 
 
 def _is_same(state: NodeState, report: Report, said: str) -> bool:
@@ -135,27 +142,6 @@ def digest_of(report: Report) -> str:
         report.profile,
         report.zone,
         sorted(report.partial),
-        [
-            [
-                one.kind,
-                one.vendor,
-                one.slot,
-                one.serial,
-                one.uuid,
-                one.unique_id,
-                one.module_id,
-                one.node_guid,
-                one.mac,
-                one.gid,
-                one.name,
-                one.model,
-                one.part_number,
-                one.asset_tag,
-                sorted(one.firmware.items()),
-                one.slices,
-            ]
-            for one in report.entries or ()
-        ],
-        [[one.name, one.device, one.status, one.code] for one in report.checks],
+        *runs.said_in(report),
     ]
     return hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest()

@@ -88,7 +88,7 @@ def open_by_rule(
     if freed_at is not None and fault_at <= freed_at:
         return None
     already = holds.find_open_by_owner(tx, target.binds, wanted.owner)
-    if already is not None and already.restart_at is not None and fault_at <= already.restart_at:
+    if already is not None and already.restart_at is not None and fault_at < already.restart_at:
         return already  # it is of the time before the restart that the hold goes on from
     if already is not None:
         again = replace(already, fault_at=max(fault_at, already.fault_at or fault_at), restart_at=None, clean_runs=0)
@@ -111,7 +111,7 @@ def open_by_rule(
 
 
 def bind_identifier(tx: Transaction, found: Identifier, device: Device) -> list[str]:
-    """Let holds that wait for an identifier meet the hardware that has just shown it; returns the ids of those holds."""
+    """Let holds that wait for an identifier meet the hardware that has just shown it; returns their ids."""
     refs = [identifier_ref(found.kind, found.type, found.value, vendor) for vendor in (found.vendor, None)]
     waiting = [hold_id for ref in refs for hold_id in holds.open_for_identifier(tx, ref)]
     for record in holds.get_holds(tx, waiting).values():
@@ -121,9 +121,9 @@ def bind_identifier(tx: Transaction, found: Identifier, device: Device) -> list[
 
 
 def end(tx: Transaction, record: HoldRecord, *, reason: str, actor: Actor, evidence: Any = None) -> HoldRecord:
-    """End a hold with its event. A person's release puts the passes of the nodes it met to zero; a rule's keeps them."""
+    """End a hold with its event. A person's release sets the passes of the nodes it met to zero, a rule's keeps them."""
     units = units_of(tx, record)
-    where = _machines(tx, record) or nodes_of(tx, units)
+    where = _machines(record) or nodes_of(tx, units)
     holds.end_hold(tx, record.hold.id, released_by=actor, reason=reason.strip())
     _record(
         tx,
@@ -147,10 +147,9 @@ def release_expired(tx: Transaction) -> None:
         end(tx, record, reason=EXPIRED, actor=SYSTEM)
 
 
-def release_with_instance(tx: Transaction, device_ids: Sequence[str]) -> None:
-    """End the holds that rest on places of an instance which is gone."""
-    open_ = holds.open_on(tx, [("unit", one) for one in device_ids])
-    for record in holds.get_holds(tx, [one for group in open_.values() for one in group]).values():
+def release_with_instance(tx: Transaction, instance_id: str) -> None:
+    """End the holds that rest on places of an instance which is gone, on what was swapped out of them too."""
+    for record in holds.get_holds(tx, holds.open_on_ever_placed(tx, instance_id)).values():
         if record.hold.match is HoldMatch.PLACE:
             end(tx, record, reason="the instance that this place belonged to has ended", actor=SYSTEM)
 
@@ -163,7 +162,7 @@ def units_of(snapshot: Snapshot, record: HoldRecord) -> list[Device]:
     return sorted({one.id: one for one in (*units.values(), *boards)}.values(), key=lambda one: one.id)
 
 
-def _machines(snapshot: Snapshot, record: HoldRecord) -> list[str]:
+def _machines(record: HoldRecord) -> list[str]:
     """The name of the node that a hold on a machine was laid on."""
     return [str(record.target["node"])] if record.hold.target_kind is TargetKind.NODE else []
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from registry.domain.events import JSON, Actor, ActorKind, Draft, EventType, Subject, SubjectKind
@@ -10,7 +11,7 @@ from registry.domain.policy import Policy
 from registry.domain.staleness import Outage, silence_seconds
 from registry.domain.times import rfc3339
 from registry.store import life as store
-from registry.store.database import Database, Snapshot, Transaction
+from registry.store.database import Database, Overtaken, Snapshot, Transaction
 
 SERVICE = "pratique"
 """The one service that events are about."""
@@ -28,7 +29,8 @@ def beat(db: Database, now: datetime, policy: Policy) -> Outage | None:
     if last is not None and now - last > longest:
         return _resume(db, now, longest)
     # Losing a sign makes an outage look longer by a few seconds; that is no reason to wait for the disk.
-    with db.touch(now) as transaction:
+    # Another worker that wrote one at the same moment spoke for all.
+    with suppress(Overtaken), db.touch(now) as transaction:
         store.write_sign(transaction)
     return None
 

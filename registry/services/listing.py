@@ -15,6 +15,7 @@ from registry.domain.identity import match as match_list
 from registry.domain.known import Known, Match, MatchedBy, Outcome
 from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
+from registry.domain.staleness import is_stale
 from registry.services.disputes import settle
 from registry.services.holding import bind_identifier
 from registry.services.life import silence
@@ -73,12 +74,12 @@ def _liveness(tx: Transaction, policy: Policy) -> Any:
     """Tell of a time of last report whether a node that reported then is still there."""
 
     def is_live(reported_at: datetime) -> bool:
-        return silence(tx, reported_at, tx.now) <= policy.report_stale_seconds
+        return not is_stale(silence(tx, reported_at, tx.now), policy)
 
     return is_live
 
 
-# --- who they are ------------------------------------------------------------------------------------------------------
+# --- who they are ---------------------------------------------------------------------------------------------------
 
 
 def _know_units(tx: Transaction, listing: Listing, applied: Applied) -> None:
@@ -94,7 +95,16 @@ def _know_units(tx: Transaction, listing: Listing, applied: Applied) -> None:
             device = on_record[match.unit_id]
             if match.matched_by not in WEAK:
                 device = _learn(tx, listing, match.entry, device, known[device.id])
+            elif match.matched_by is MatchedBy.RULING:
+                _meet_holds(tx, match.entry, device)
             applied.units[match.index] = device
+
+
+def _meet_holds(tx: Transaction, entry: DeviceEntry, device: Device) -> None:
+    """A ruling teaches no identifier, and yet what the entry prints may be held: it is this unit that prints it."""
+    for found in identifiers_of(entry):
+        if found.is_usable:
+            bind_identifier(tx, found, device)
 
 
 def _register(tx: Transaction, listing: Listing, match: Match, boards: dict[Any, str]) -> Device:
@@ -187,7 +197,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
 
 
-# --- where they are ----------------------------------------------------------------------------------------------------
+# --- where they are -------------------------------------------------------------------------------------------------
 
 
 def _place(tx: Transaction, listing: Listing, applied: Applied) -> None:
@@ -275,7 +285,7 @@ def close_all(tx: Transaction, node: nodes.Node, instance_id: str, *, ended_by: 
 
 
 def _settle_losses(tx: Transaction, listing: Listing, applied: Applied, known: Known) -> None:
-    """A covering list without a unit that was lost says that the node knows; one that has the unit again ends it too."""
+    """A covering list without a unit that was lost says that the node knows; so does one that has it again."""
     disputed = {unit for match in applied.matches if match.outcome is Outcome.CONFLICT for unit in match.involved}
     kinds = {one: known.units[one].kind for one in known.contested if one in known.units}
     settled = [one for one in known.contested if one not in disputed and kinds.get(one) in listing.covers]

@@ -38,8 +38,8 @@ def arrive(tx: Transaction, report: Report, actor: Actor) -> Arrival:
     if state is not None and instance is not None and instance.id != state.instance_id:
         current = nodes.get_instance(tx, state.instance_id)
         raise InstanceSuperseded(
-            f"Node {report.node} is instance {current.provider_id} now: {report.provider_id} was replaced and is not taken "
-            "back. A machine that returns begins a new life, with a new provider_id.",
+            f"Node {report.node} is instance {current.provider_id} now: {report.provider_id} was replaced and is not "
+            "taken back. A machine that returns begins a new life, with a new provider_id.",
         )
     if node is None:
         node = nodes.insert_node(tx, report.node)
@@ -69,8 +69,7 @@ def _begin_instance(
 
 def _end_instance(tx: Transaction, node: Node, old: Instance, actor: Actor) -> None:
     """What belonged to the old life ends with it: placements, contests, and holds that rest on its places."""
-    left = [one.device_id for one in placements.open_here(tx, old.id)]
-    release_with_instance(tx, left)
+    release_with_instance(tx, old.id)
     close_all(tx, node, old.id, ended_by="replaced", actor=actor)
     placements.settle_all_contested(tx, old.id)
     disputes.end_all_of(tx, node, reason="the instance was replaced")
@@ -126,7 +125,7 @@ def note_host(tx: Transaction, arrival: Arrival, report: Report, actor: Actor) -
                 nodes.set_chassis(tx, arrival.instance.id, value)
             others = nodes.nodes_sharing(tx, name, value, besides=node.id)
             if others:
-                told = f"{source} {name} {value} is given by {', '.join(others)} too: it is not used to tell machines apart."
+                told = f"{source} {name} {value} is given by {', '.join(others)} too: it tells no machines apart."
                 notices.append(Notice("host_value_shared", told))
         if changed:
             _node_event(tx, EventType.NODE_HOST_CHANGED, node, actor, {"source": source, "changed": changed})

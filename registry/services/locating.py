@@ -19,7 +19,7 @@ from registry.domain.identifiers import normalise_slot, parse_slice
 from registry.domain.reports import ReportedFailure
 from registry.services.targets import candidates, find_units, get_unit
 from registry.store import devices, nodes, placements
-from registry.store.database import Snapshot, Transaction
+from registry.store.database import Snapshot, Transaction, from_micros
 from registry.store.devices import Device
 
 
@@ -32,11 +32,13 @@ class Located:
     boot: nodes.Boot | None
     slot: str | None
     is_past: bool = False
+    is_of_device: bool = True
+    """False when it was reported of the node as a whole."""
 
     @property
     def is_unattached(self) -> bool:
-        """True when it names a place in which no device is known."""
-        return self.device is None and self.slot is not None
+        """True when it names a place, or a slice, of which no device is known."""
+        return self.device is None and self.is_of_device
 
 
 def locate(
@@ -48,10 +50,12 @@ def locate(
         device = _device(tx, reported, slot)
         located = _with_device(tx, reported, device, node_scope, slot)
     else:
-        located = _in_place(tx, reported, reported.node or node_scope, slot, boot)
+        located = _in_place(tx, reported, reported.node or node_scope, slot, boot, is_past=is_past)
+    is_of_device = reported.device is not None or slot is not None
     if boot is not None:
-        return replace(located, boot=boot, is_past=is_past)
-    return replace(located, is_past=_is_past(tx, located, reported.occurred_at))
+        return replace(located, boot=boot, is_past=is_past, is_of_device=is_of_device)
+    is_past = _is_past(tx, located.node, located.boot, reported.occurred_at)
+    return replace(located, is_past=is_past, is_of_device=is_of_device)
 
 
 def _check_scope(reported: ReportedFailure, node_scope: str | None) -> None:
@@ -97,14 +101,14 @@ def _with_device(
     if device is None:
         if (reported.node or node_scope) is None:
             return Located(None, None, None, None)
-        return _in_place(tx, reported, reported.node or node_scope, slot, None)
-    history = placements.of_device(tx, device.id)
-    if node_scope is not None and all(one.node != node_scope for one in history):
-        raise Forbidden(f"The device {reported.device} was never placed on node {node_scope}.")
+        return _in_place(tx, reported, reported.node or node_scope, slot, None, is_past=False)
     wanted = reported.node or node_scope
-    mine = [one for one in history if wanted in (None, one.node)]
+    mine = [one for one in placements.of_device(tx, device.id) if wanted in (None, one.node)]
     at = reported.occurred_at or tx.now
-    then = [one for one in mine if one.since_at <= at and (one.until_at is None or one.until_at > at)] or mine[-1:]
+    then = [one for one in mine if one.since_at <= at and (one.until_at is None or one.until_at > at)]
+    if node_scope is not None and not then and all(one.until_at is not None for one in mine):
+        raise Forbidden(f"The device {reported.device} is not on node {node_scope} and was not at that time.")
+    then = then or mine[-1:]
     name = then[0].node if then else wanted
     node = nodes.find_node(tx, name) if name else None
     if node is None and wanted is not None:
@@ -114,7 +118,13 @@ def _with_device(
 
 
 def _in_place(
-    tx: Transaction, reported: ReportedFailure, name: str | None, slot: str | None, boot: nodes.Boot | None
+    tx: Transaction,
+    reported: ReportedFailure,
+    name: str | None,
+    slot: str | None,
+    boot: nodes.Boot | None,
+    *,
+    is_past: bool,
 ) -> Located:
     """The unit that was in the slot at the time; before the first list of the current boot, the one that list shows."""
     assert name is not None  # noqa: S101 - checked before
@@ -123,11 +133,23 @@ def _in_place(
     if slot is None:
         return Located(None, node, current, None)
     at = min(reported.occurred_at or tx.now, tx.now)
-    then = placements.in_slot_at(tx, node.id, slot, at)
-    if not then and current is not None:
-        then = [one for one in placements.open_here(tx, current.instance_id) if one.slot == slot]
+    is_past = is_past or (boot is None and _is_past(tx, node, current, reported.occurred_at))
+    moment = at if is_past else _since_listed(tx, node, at)
+    then = placements.in_slot_at(tx, node.id, slot, moment) if moment else []
     device = devices.get_devices(tx, [then[0].device_id])[then[0].device_id] if then else None
     return Located(device, node, current, slot)
+
+
+def _since_listed(snapshot: Snapshot, node: nodes.Node, at: datetime) -> datetime | None:
+    """Give the time to look at for a fault of the current boot: what was placed before its first list may be gone.
+
+    None while that list has not come: the fault waits for it.
+    """
+    state = nodes.find_state(snapshot, node.id)
+    if state is None or node.retired_at is not None:
+        return at
+    first = min((one["first"] for one in state.listed.values()), default=None)
+    return max(at, from_micros(first)) if first is not None else None
 
 
 def _register(tx: Transaction, name: str) -> nodes.Node:
@@ -142,8 +164,10 @@ def _current_boot(snapshot: Snapshot, node: nodes.Node | None) -> nodes.Boot | N
     return nodes.get_boot(snapshot, state.boot_id) if state else None
 
 
-def _is_past(snapshot: Snapshot, located: Located, occurred_at: datetime | None) -> bool:
-    """Tell whether a fault is of an earlier boot: it occurred before the current one was seen, and there was another."""
-    if occurred_at is None or located.boot is None or located.node is None or occurred_at >= located.boot.started_at:
+def _is_past(
+    snapshot: Snapshot, node: nodes.Node | None, boot: nodes.Boot | None, occurred_at: datetime | None
+) -> bool:
+    """Tell whether a fault is of an earlier boot: it came before the current one was seen, and there was another."""
+    if occurred_at is None or boot is None or node is None or occurred_at >= boot.started_at:
         return False
-    return nodes.had_earlier_boot(snapshot, located.node.id, located.boot)
+    return nodes.had_earlier_boot(snapshot, node.id, boot)

@@ -138,7 +138,7 @@ def _device(line: Mapping[str, Any], states: Mapping[str, str]) -> dict[str, Any
 def retire_node(
     db: Database, name: str, *, reason: str | None, actor: Actor, policy: Policy, now: datetime
 ) -> dict[str, Any]:
-    """Say that a node will not come back; a later report revives it. Retired again: nothing changes. Raises NotFound."""
+    """Say that a node will not come back; a later report revives it. Again: nothing changes. Raises NotFound."""
     with db.write(now) as tx:
         node = _get(tx, name)
         if node.retired_at is None:

@@ -52,7 +52,8 @@ def open_quarantines(
 ) -> list[dict[str, Any]]:
     """Open a hold on each target and tell target by target what came of it.
 
-    A target that cannot be held is `refused` and hinders no other. Raises InvalidField when the hold contradicts itself.
+    A target that cannot be held is `refused` and hinders no other. Raises InvalidField for a hold that contradicts
+    itself.
     """
     release_policy = ReleasePolicy(command.release_policy or ReleasePolicy.MANUAL)
     validate_opening(
@@ -243,7 +244,7 @@ def _get(snapshot: Snapshot, hold_id: str) -> HoldRecord:
 
 
 def list_quarantines(db: Database, filters: Mapping[str, str], page: PageRequest, *, now: datetime) -> Page:
-    """Return holds, open and released, by any of their fields; `device` takes our id, a serial or a UUID, `node` a name."""
+    """Return holds, open and released, by their fields; `device` takes our id, a serial or a UUID, `node` a name."""
     wanted = {name: value for name, value in filters.items() if name not in {"device", "node"}}
     with db.read() as snapshot:
         bound: list[tuple[str, str]] | None = None
@@ -253,7 +254,7 @@ def list_quarantines(db: Database, filters: Mapping[str, str], page: PageRequest
         if "node" in filters:
             on_node = _bound_to_node(snapshot, filters["node"])
             bound = on_node if bound is None else [one for one in bound if one in on_node]
-        rows = search.list_holds(snapshot, wanted, slice_of(page), bound=bound)
+        rows = search.list_holds(snapshot, wanted, slice_of(page), now, bound=bound)
         return page_of(rows, page, lambda one: str(one.hold.id), lambda one: shown(snapshot, one, now))
 
 

@@ -63,7 +63,8 @@ def find(receipts: str, report: Report) -> PassAnswer | None:
 def add(receipts: str, report: Report, answer: PassAnswer, *, keep: int) -> str:
     """Put a report's line at the end and let the oldest go."""
     detail = " ".join((answer.detail or "").split())
-    line = f"{_short(report.report_id)} {_short(report.body_digest)} {answer.because or '-'} {answer.have} {answer.need} {detail}"
+    key = f"{_short(report.report_id)} {_short(report.body_digest)}"
+    line = f"{key} {answer.because or '-'} {answer.have} {answer.need} {detail}"
     lines = receipts.strip("\n").split("\n")[-(keep - 1) :] if receipts else []
     return "\n" + "".join(f"{one}\n" for one in [*lines, line])
 

@@ -31,7 +31,7 @@ from registry.services.profiles import find_profile
 from registry.services.receipts import PassAnswer
 from registry.services.subjects import of_devices
 from registry.store import devices, nodes
-from registry.store.database import Database, Transaction
+from registry.store.database import Database, Transaction, to_micros
 from registry.store.nodes import NodeState
 from registry.store.profiles import waivers_of
 
@@ -56,7 +56,8 @@ def accept_report(db: Database, report: Report, *, actor: Actor, policy: Policy,
 
 def _accept(tx: Transaction, report: Report, actor: Actor, policy: Policy) -> dict[str, Any]:
     node = nodes.find_node(tx, report.node)
-    state = nodes.find_state(tx, node.id) if node else None
+    # Locked before the receipts are read: an unchanged report may be writing its own there at this moment.
+    state = nodes.find_state(tx, node.id, lock=True) if node else None
     before = receipts.find(state.receipts, report) if state else None
     if before is not None:
         return answer(tx, report, before, policy, replayed=True)
@@ -123,7 +124,7 @@ def _state_of(tx: Transaction, arrival: Arrival) -> NodeState:
     return state
 
 
-# --- what the message changes ------------------------------------------------------------------------------------------
+# --- what the message changes ---------------------------------------------------------------------------------------
 
 
 def _apply(
@@ -134,14 +135,15 @@ def _apply(
     covers = covered_kinds(report, profile)
     expected = expected_counts(tx, arrival.node.id, profile, tx.now)
     is_repeated = runs.is_repeated(state, report)
+    is_old = is_repeated and runs.is_old_news(state, report)
     _catch_up(tx, arrival, report, policy, actor, is_repeated=is_repeated)
     applied = None
-    if covers and not is_repeated:
+    if covers and not is_old:
         applied = _take_list(tx, arrival, report, covers, actor, policy)
         state = arrival.state
     _record_failures(tx, arrival, report, actor)
     state = arrival.state
-    results = _results(report, applied, covers, expected, profile, notices) if not is_repeated else ()
+    results = _results(report, applied, covers, expected, profile, notices) if not is_old else ()
     listed = {kind: applied.unit_ids(kind) for kind in covers} if applied else {}
     part = runs.Part(results, listed, is_current=True, is_repeated=is_repeated)
     verdict = _judge(tx, arrival, report, part, profile, expected, policy, actor)
@@ -166,7 +168,7 @@ def covered_kinds(report: Report, profile: Profile | None) -> frozenset[str]:
         errors = (FieldError("/covers", f"the profile {report.profile} expects {', '.join(lacking)}"),)
         raise CoversRequired(
             f"The list has no {', '.join(lacking)} device, and the profile {report.profile} expects some. Add "
-            '`"covers"` with the kinds that this list speaks for: a kind named there without an entry says there are none.',
+            '`"covers"` with the kinds that this list speaks for: one named there without an entry says there are none.',
             errors=errors,
         )
     return frozenset(present | wanted)
@@ -203,6 +205,8 @@ def _take_list(
     if is_first:
         attach_waiting(tx, arrival.node, arrival.boot, actor)
     arrival.state = state = _state_of(tx, arrival)
+    for kind in covers:
+        state.listed.setdefault(kind, {"count": 0, "partial": False, "unidentified": [], "first": to_micros(tx.now)})
     after = _placed_ids(tx, arrival, covers)
     if before != after:
         passes.reset(tx, arrival.node.name, state, why="devices_changed", detail=None, actor=actor)
@@ -260,7 +264,7 @@ def _model_checks(kind: str, entries: list[DeviceEntry], profile: Profile | None
     ]
 
 
-# --- whether it counts -------------------------------------------------------------------------------------------------
+# --- whether it counts ----------------------------------------------------------------------------------------------
 
 
 def _judge(
@@ -319,7 +323,7 @@ def _check_event(tx: Transaction, arrival: Arrival, before: CheckState | None, a
     tx.record(Draft(EventType.CHECK_CHANGED, actor, (Subject(SubjectKind.NODE, arrival.node.name),), data))
 
 
-# --- what is remembered of it -------------------------------------------------------------------------------------------
+# --- what is remembered of it ---------------------------------------------------------------------------------------
 
 
 def _remember(
@@ -335,9 +339,10 @@ def _remember(
     """Keep what the lists said, line by line, and the digest that tells the same message when it comes again."""
     if applied is not None:
         for kind in covers:
-            lines = [_line(tx, applied, match.index) for match in applied.listed(kind)]
+            lines = [_line(applied, match.index) for match in applied.listed(kind)]
             state.entries[kind] = lines
             state.listed[kind] = {
+                "first": state.listed[kind]["first"],
                 "count": len(lines),
                 "partial": kind in report.partial,
                 "unidentified": [
@@ -355,7 +360,7 @@ def _remember(
     state.digest[key] = {"said": heartbeat.digest_of(report), "derived": derived}
 
 
-def _line(tx: Transaction, applied: Applied, index: int) -> dict[str, Any]:
+def _line(applied: Applied, index: int) -> dict[str, Any]:
     """One line of a list as the node page shows it: usable values by name, everything printed beside them."""
     match = applied.matches[index]
     entry, unit = match.entry, applied.units.get(index)

@@ -6,6 +6,8 @@ Works on the node's state in memory; the caller saves it and writes the events.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,7 +46,56 @@ def unit_key(unit_id: str) -> str:
 
 def is_repeated(state: NodeState | None, report: Report) -> bool:
     """Tell whether an inventory of this report is a look that counted already, by its own timestamp text."""
-    return state is not None and any(stamp in state.passes.get("stamps", ()) for stamp in report.stamps)
+    return state is not None and bool(_counted_looks(state, report))
+
+
+def is_old_news(state: NodeState, report: Report) -> bool:
+    """Tell whether a repeated look also says what it said when it counted.
+
+    A tool may look twice within one second of its clock. What it then found new is evidence all the same, though it
+    can neither count as a pass nor prove that the node is alive.
+    """
+    counted = _counted_looks(state, report)
+    return bool(counted) and counted[-1] == _look(report)
+
+
+def _counted_looks(state: NodeState, report: Report) -> list[str]:
+    """The digests under which a stamp of this report counted, oldest first."""
+    kept = (one.partition(" ") for one in state.passes.get("stamps", ()))
+    return [look for look, _, stamp in kept if stamp in report.stamps]
+
+
+def said_in(report: Report) -> list[Any]:
+    """Return what a report says of its devices and checks, without what changes from look to look."""
+    return [
+        [
+            [
+                one.kind,
+                one.vendor,
+                one.slot,
+                one.serial,
+                one.uuid,
+                one.unique_id,
+                one.module_id,
+                one.node_guid,
+                one.mac,
+                one.gid,
+                one.name,
+                one.model,
+                one.part_number,
+                one.asset_tag,
+                sorted(one.firmware.items()),
+                one.slices,
+            ]
+            for one in report.entries or ()
+        ],
+        [[one.name, one.device, one.status, one.code] for one in report.checks],
+    ]
+
+
+def _look(report: Report) -> str:
+    """Digest what was said, as short as it may be in a row that is written often."""
+    return hashlib.sha256(json.dumps(said_in(report), separators=(",", ":")).encode()).hexdigest()[:16]
 
 
 def add_part(state: NodeState, report: Report, part: Part, now: datetime) -> tuple[Run, dict[str, Any]]:
@@ -59,7 +110,8 @@ def add_part(state: NodeState, report: Report, part: Part, now: datetime) -> tup
         statuses = [result.status, *([CheckStatus(before)] if before else [])]
         row["results"][result.name] = worst(statuses)
     row["listed"].update({kind: sorted(unit_key(one) for one in units) for kind, units in part.listed.items()})
-    row["stamps"] = list(dict.fromkeys([*row["stamps"], *report.stamps]))
+    look = _look(report) if report.stamps else ""
+    row["stamps"] = list(dict.fromkeys([*row["stamps"], *(f"{look} {stamp}" for stamp in report.stamps)]))
     times = run_times(
         received_at=now,
         first_received_at=from_micros(row["first"]),

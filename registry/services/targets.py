@@ -53,8 +53,7 @@ def find_units(snapshot: Snapshot, ref: str) -> list[Device]:
         return devices.find_devices(snapshot, forms_of(ref))
     if part.parent_uuid is not None:
         return devices.find_devices(snapshot, [part.parent_uuid], type_=IdentifierType.UUID)
-    rows = snapshot.all("SELECT device_id FROM identifier WHERE type = 'slice' AND value = ?", (part.slice,))
-    return list(devices.get_devices(snapshot, [row[0] for row in rows if row[0]]).values())
+    return devices.find_devices_by_slice(snapshot, part.slice)
 
 
 def candidates(units: list[Device]) -> list[dict[str, Any]]:

@@ -81,8 +81,8 @@ def parties(snapshot: Snapshot, conflict_id: str, kind: str) -> list[str]:
 def insert_conflict(tx: Transaction, conflict: Conflict, *, nodes: Iterable[str], devices: Iterable[str]) -> None:
     """Open a conflict between these nodes and devices."""
     tx.execute(
-        "INSERT INTO conflict (id, rule, key, state, node_id, instance_id, kind, reason, entry, fingerprint, opened_at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO conflict (id, rule, key, state, node_id, instance_id, kind, reason, entry, fingerprint, "
+        "opened_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             conflict.id,
             conflict.rule,

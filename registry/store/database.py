@@ -12,13 +12,22 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from registry.store.connections import Connections
-from registry.store.engines import WRITER_LOCK, Duplicate, SqliteGate, WriterQueue, sqlite_gate, sqlite_path
+from registry.store.engines import (
+    WRITER_LOCK,
+    Duplicate,
+    Overtaken,
+    SqliteGate,
+    WriterQueue,
+    sqlite_gate,
+    sqlite_path,
+)
 from registry.store.snapshots import Row, Snapshot, Transaction
 from registry.store.values import from_micros, new_id, to_micros
 
 __all__ = [
     "Database",
     "Duplicate",
+    "Overtaken",
     "Row",
     "Snapshot",
     "SqliteGate",
@@ -32,13 +41,14 @@ __all__ = [
 
 S = TypeVar("S", bound=Snapshot)
 
-# The level is named: with a stricter one as the server's default, the view would be from before the wait for the lock.
+# The level is named. A write's must not be stricter: its view would be from before the wait for the lock. A touch waits
+# for no lock, and its decision must come from one view: in pieces it misses a hold that passes from GPU to GPU.
 _BEGIN = {
     "sqlite": {"read": "BEGIN", "write": "BEGIN IMMEDIATE", "touch": "BEGIN IMMEDIATE"},
     "postgresql": {
         "read": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         "write": f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT pg_advisory_xact_lock({WRITER_LOCK})",
-        "touch": "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off",
+        "touch": "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE; SET LOCAL synchronous_commit = off",
     },
 }
 
@@ -88,7 +98,8 @@ class Database:
     def touch(self, now: datetime) -> AbstractContextManager[Transaction]:
         """One transaction that may be lost at power loss, for the heartbeat that changed nothing: no events.
 
-        On PostgreSQL it runs beside a `write`: lock the row you change. Inside a `write` it joins that one.
+        On PostgreSQL it runs beside a `write`, in one view of its own: lock the row you change. Raises Overtaken when
+        that row was changed since the view began. Inside a `write` it joins that one.
         """
         current = getattr(self._running, "current", None)
         if isinstance(current, Transaction):

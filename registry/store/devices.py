@@ -94,7 +94,7 @@ def devices_of_boards(snapshot: Snapshot, board_ids: Iterable[str]) -> list[Devi
 
 
 def find_devices(snapshot: Snapshot, values: Iterable[str], *, type_: str | None = None) -> list[Device]:
-    """Return the units that any of these usable identifiers, or our own id, points at; a serial gives all its board's."""
+    """Return the units that our own id or a usable identifier points at; a serial gives all of its board."""
     wanted = set(values)
     found = {} if type_ else get_devices(snapshot, wanted)
     rows = in_chunks(
@@ -107,6 +107,12 @@ def find_devices(snapshot: Snapshot, values: Iterable[str], *, type_: str | None
     boards = [board for board, device, _ in owners if not device]
     found.update({one.id: one for one in devices_of_boards(snapshot, boards)})
     return sorted(found.values(), key=lambda one: one.id)
+
+
+def find_devices_by_slice(snapshot: Snapshot, name: str) -> list[Device]:
+    """Return the GPUs whose list showed a MIG slice of this name."""
+    rows = snapshot.all("SELECT device_id FROM identifier WHERE type = 'slice' AND value = ?", (name,))
+    return list(get_devices(snapshot, [row[0] for row in rows if row[0]]).values())
 
 
 def insert_board(tx: Transaction, kind: str, vendor: str) -> str:
@@ -163,8 +169,8 @@ def insert_identifier(tx: Transaction, found: Identifier, device: Device, *, sou
     """Add one identifier to a unit, or to its board where it names the board. Nothing is ever overwritten."""
     names = found.type.names if found.is_usable else None
     tx.execute(
-        "INSERT INTO identifier (id, board_id, device_id, kind, vendor, type, value, scope, is_usable, is_naming, source, "
-        "first_seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO identifier (id, board_id, device_id, kind, vendor, type, value, scope, is_usable, is_naming, "
+        "source, first_seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             new_id(tx.now),
             device.board_id,

@@ -40,6 +40,10 @@ class Duplicate(Exception):
     """A row with this key is there already."""
 
 
+class Overtaken(Exception):
+    """Somebody changed a row that a `touch` wants to change, after its view began. Nothing was done; begin anew."""
+
+
 @dataclass(frozen=True, slots=True)
 class SqliteGate:
     """Whether the SQLite that is linked here can be trusted with several writers of a WAL database.
@@ -144,6 +148,8 @@ def _meaning(error: BaseException) -> BaseException:
         return InvalidField("a number beyond 64 bits, or text that is not Unicode or holds a NUL, cannot be kept")
     if isinstance(error, psycopg.errors.UniqueViolation):
         return Duplicate(error.diag.constraint_name)
+    if isinstance(error, psycopg.errors.SerializationFailure):
+        return Overtaken()
     if isinstance(error, _LOST):
         reason = f" ({type(error).__name__})" if error.sqlstate else ": no connection"
         return StoreUnavailable(f"the database cannot answer{reason}")

@@ -72,8 +72,8 @@ def find_by_failure_id(snapshot: Snapshot, failure_id: str) -> Failure | None:
 def find_same(snapshot: Snapshot, code: str, device_id: str, boot_id: str) -> Failure | None:
     """Return the active failure of this code that this boot has shown on this device already."""
     row = snapshot.one(
-        f"SELECT {COLUMNS} FROM failure f WHERE f.device_id = ? AND f.code = ? AND f.boot_id = ? AND f.state = 'active' "
-        "ORDER BY f.id LIMIT 1",
+        f"SELECT {COLUMNS} FROM failure f WHERE f.device_id = ? AND f.code = ? AND f.boot_id = ? "
+        "AND f.state = 'active' ORDER BY f.id LIMIT 1",
         (device_id, code, boot_id),
     )
     return failure_of(row) if row else None
@@ -103,13 +103,18 @@ def attach(tx: Transaction, failure: Failure, *, device_id: str, board_id: str) 
     )
 
 
+def adopt(tx: Transaction, failure: Failure, *, instance_id: str, boot_id: str) -> None:
+    """Give a fault that came before its node had a life to the first one: it ends with that."""
+    tx.execute("UPDATE failure SET instance_id = ?, boot_id = ? WHERE id = ?", (instance_id, boot_id, failure.id))
+
+
 def set_withdrawn(tx: Transaction, failure: Failure) -> None:
     """Note that a person said it was none."""
     tx.execute("UPDATE failure SET state = 'withdrawn', is_unattached = 0 WHERE id = ?", (failure.id,))
 
 
 def unattached(snapshot: Snapshot, instance_id: str, node_id: str | None = None) -> list[Failure]:
-    """Return the active faults of an instance that found no device; with `node_id`, those too that came before any life."""
+    """Return the active faults of an instance that found no device; with `node_id`, those before any life too."""
     before = "OR (f.instance_id IS NULL AND f.node_id = ?)" if node_id else ""
     rows = snapshot.all(
         f"SELECT {COLUMNS} FROM failure f WHERE (f.instance_id = ? {before}) AND f.is_unattached = 1 "

@@ -142,8 +142,8 @@ def insert_hold(tx: Transaction, record: HoldRecord) -> None:
         json.dumps(record.evidence),
     )
     tx.execute(
-        "INSERT INTO quarantine (id, state, owner, target_kind, target_key, target, scope, match, reason, cause, ticket, "
-        "release_policy, is_permanent, is_drain, opened_at, review_at, expires_at, fault_at, restart_at, clean_runs, "
+        "INSERT INTO quarantine (id, state, owner, target_kind, target_key, target, scope, match, reason, cause, "
+        "ticket, release_policy, is_permanent, is_drain, opened_at, review_at, expires_at, fault_at, restart_at, clean_runs, "
         f"evidence) VALUES ({', '.join('?' * len(values))})",
         values,
     )
@@ -207,7 +207,19 @@ def open_on_node(snapshot: Snapshot, instance_id: str, machine: Sequence[tuple[s
     )
     binds = [Bind(hold_id, device_id) for hold_id, device_id in rows]
     on_machine = open_on(snapshot, machine)
-    return binds + [Bind(hold_id, None) for hold_id in dict.fromkeys(sum(on_machine.values(), []))]
+    ids = dict.fromkeys(hold_id for group in on_machine.values() for hold_id in group)
+    return [*binds, *(Bind(hold_id, None) for hold_id in ids)]
+
+
+def open_on_ever_placed(snapshot: Snapshot, instance_id: str) -> set[str]:
+    """Return the ids of the open holds on units that are or were placed on an instance, or on their boards."""
+    rows = snapshot.all(
+        "SELECT t.quarantine_id FROM placement p JOIN hold_target t ON t.is_open = 1 "
+        "AND ((t.kind = 'unit' AND t.ref = p.device_id) OR (t.kind = 'board' AND t.ref = p.board_id)) "
+        "WHERE p.instance_id = ?",
+        (instance_id,),
+    )
+    return {row[0] for row in rows}
 
 
 def open_for_identifier(snapshot: Snapshot, ref: str) -> list[str]:
@@ -253,7 +265,8 @@ def binds_of(snapshot: Snapshot, hold_id: str) -> list[tuple[str, str]]:
 def expired(snapshot: Snapshot, now: datetime) -> list[str]:
     """Return the open holds whose own date is over."""
     rows = snapshot.all(
-        "SELECT id FROM quarantine WHERE state = 'open' AND release_policy = 'at_expiry' AND expires_at <= ? ORDER BY id",
+        "SELECT id FROM quarantine WHERE state = 'open' AND release_policy = 'at_expiry' AND expires_at <= ? "
+        "ORDER BY id",
         (to_micros(now),),
     )
     return [row[0] for row in rows]

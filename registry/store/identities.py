@@ -33,8 +33,9 @@ def fingerprint_text(fingerprint: Fingerprint) -> str:
 def insert_ruling(tx: Transaction, fingerprint: Fingerprint, device_id: str, conflict_id: str) -> None:
     """Note what an operator ruled: an entry printed like this is that unit. A later ruling takes its place."""
     tx.execute(
-        "INSERT INTO ruling (fingerprint, device_id, conflict_id, ruled_at) VALUES (?, ?, ?, ?) ON CONFLICT (fingerprint) "
-        "DO UPDATE SET device_id = excluded.device_id, conflict_id = excluded.conflict_id, ruled_at = excluded.ruled_at",
+        "INSERT INTO ruling (fingerprint, device_id, conflict_id, ruled_at) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (fingerprint) DO UPDATE SET device_id = excluded.device_id, conflict_id = excluded.conflict_id, "
+        "ruled_at = excluded.ruled_at",
         (fingerprint_text(fingerprint), device_id, conflict_id, to_micros(tx.now)),
     )
 

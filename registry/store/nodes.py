@@ -53,7 +53,7 @@ class Boot:
 class NodeState:
     """The row that a node's own reports rewrite, and nothing but they.
 
-    `listed` holds per kind what the last list amounted to, `entries` what it said line by line, `runs` the newest
+    `listed` holds per kind what the last list amounted to and when the first of this boot came, `entries` what it said line by line, `runs` the newest
     rounds of checks, `passes` the ids of counted runs, their stamps and the per-boot checks that came clean.
     `digest` maps the kinds a message spoke for to the digest of what it said, with the results derived from it: the
     same said again is an unchanged report.
@@ -322,15 +322,18 @@ def forget_digest(tx: Transaction, *, node_id: str | None = None, instance_id: s
     tx.execute(f"UPDATE node_state SET digest = '{{}}' WHERE {column} = ?", (value,))
 
 
-def list_node_names(snapshot: Snapshot, *, after: str | None, limit: int) -> list[str]:
-    """Return node names in order, from after the given one."""
-    rows = snapshot.all("SELECT name FROM node WHERE name > ? ORDER BY name LIMIT ?", (after or "", limit))
-    return [row[0] for row in rows]
+def find_last_report(snapshot: Snapshot, node_id: str) -> datetime | None:
+    """Return when a node reported last; None for one that never did or is retired."""
+    row = snapshot.one(
+        "SELECT s.reported_at FROM node n JOIN node_state s ON s.node_id = n.id WHERE n.id = ? AND n.retired_at IS NULL",
+        (node_id,),
+    )
+    return from_micros(row[0]) if row else None
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a decision needs of a node's rows, read in one go. The fields from `instance_id` on are None before a report."""
+    """What a decision needs of a node's rows, read in one go. From `instance_id` on all is None before a report."""
 
     node_id: str
     name: str
@@ -351,8 +354,8 @@ class Standing:
 def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
     """Return what a decision about the node of this name starts from."""
     row = snapshot.one(
-        "SELECT n.id, n.name, n.retired_at, n.maintenance_until, n.maintenance_reason, s.instance_id, i.chassis, s.profile, "
-        "p.body, s.reported_at, s.have, s.counted_start, s.checks, s.listed FROM node n "
+        "SELECT n.id, n.name, n.retired_at, n.maintenance_until, n.maintenance_reason, s.instance_id, i.chassis, "
+        "s.profile, p.body, s.reported_at, s.have, s.counted_start, s.checks, s.listed FROM node n "
         "LEFT JOIN node_state s ON s.node_id = n.id LEFT JOIN instance i ON i.id = s.instance_id "
         "LEFT JOIN profile p ON p.name = s.profile WHERE n.name = ?",
         (name,),

@@ -32,8 +32,8 @@ class Placement:
 
 
 _COLUMNS = (
-    "p.id, p.device_id, p.board_id, p.instance_id, p.node_id, n.name, p.kind, p.slot, p.since_at, p.until_at, p.ended_by, "
-    "p.missing_since, p.is_contested"
+    "p.id, p.device_id, p.board_id, p.instance_id, p.node_id, n.name, p.kind, p.slot, p.since_at, p.until_at, "
+    "p.ended_by, p.missing_since, p.is_contested"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM placement p JOIN node n ON n.id = p.node_id"
 
@@ -68,7 +68,8 @@ def open_here(snapshot: Snapshot, instance_id: str) -> list[Placement]:
 def missing_here(snapshot: Snapshot, instance_id: str) -> dict[str, str | None]:
     """Return the units of an instance that its last list did not show, each with its slot."""
     rows = snapshot.all(
-        "SELECT device_id, slot FROM placement WHERE instance_id = ? AND until_at IS NULL AND missing_since IS NOT NULL",
+        "SELECT device_id, slot FROM placement "
+        "WHERE instance_id = ? AND until_at IS NULL AND missing_since IS NOT NULL",
         (instance_id,),
     )
     return dict(rows)

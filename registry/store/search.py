@@ -29,7 +29,10 @@ DEVICE_STATE = (
 )
 """The state of a unit, the gravest first. Takes the time as parameter."""
 
-_DEVICE_FROM = "FROM device d LEFT JOIN placement p ON p.device_id = d.id AND p.until_at IS NULL LEFT JOIN node n ON n.id = p.node_id"
+_DEVICE_FROM = (
+    "FROM device d LEFT JOIN placement p ON p.device_id = d.id AND p.until_at IS NULL "
+    "LEFT JOIN node n ON n.id = p.node_id"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +120,24 @@ HOLD_FIELDS = {
 
 
 def list_holds(
-    snapshot: Snapshot, filters: Mapping[str, str], part: Slice, *, bound: Sequence[tuple[str, str]] | None = None
+    snapshot: Snapshot,
+    filters: Mapping[str, str],
+    part: Slice,
+    now: datetime,
+    *,
+    bound: Sequence[tuple[str, str]] | None = None,
 ) -> list[holds.HoldRecord]:
-    """Return holds; with `bound`, those that bind or bound any of these (kind, ref)."""
+    """Return holds; with `bound`, those that bind or bound any of these (kind, ref). An expired one is not open."""
+    is_over = f"q.release_policy = 'at_expiry' AND q.expires_at <= {to_micros(now):d}"
+    fields = {**HOLD_FIELDS, "state": f"(CASE WHEN {is_over} THEN 'released' ELSE q.state END)"}
     select = f"SELECT {holds.COLUMNS} FROM quarantine q"
     if bound is None:
-        return [holds.record_of(row) for row in _select(snapshot, select, HOLD_FIELDS, filters, "q.id", part)]
+        return [holds.record_of(row) for row in _select(snapshot, select, fields, filters, "q.id", part)]
     if not bound:
         return []
     condition, order, params = _tail("q.id", part)
     pairs = " OR ".join("(t.kind = ? AND t.ref = ?)" for _ in bound)
-    conditions = [f"{HOLD_FIELDS[name]} = ?" for name in filters] + ([condition] if condition else [])
+    conditions = [f"{fields[name]} = ?" for name in filters] + ([condition] if condition else [])
     conditions.append(f"q.id IN (SELECT t.quarantine_id FROM hold_target t WHERE {pairs})")
     values = [*filters.values(), *params, *(text for pair in bound for text in pair)]
     return [holds.record_of(row) for row in snapshot.all(f"{select} WHERE {' AND '.join(conditions)}{order}", values)]

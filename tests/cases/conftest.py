@@ -12,10 +12,12 @@ import pytest
 from werkzeug.test import TestResponse
 
 from registry.domain.roles import Role
-from tests.api.conftest import Asker, admin, anonymous, app, asker, auditor, operator, settings, token
+from tests.api import conftest as api
+from tests.api.conftest import Asker
 from tests.clock import Clock
 
-__all__ = ["World", "admin", "anonymous", "app", "asker", "auditor", "card", "codes", "one_engine", "operator", "settings", "token"]
+# The fixtures of the doors, which pytest would else keep to their own folder.
+settings, app, token, asker, operator = api.settings, api.app, api.token, api.asker, api.operator
 
 GAP_SECONDS = 31
 

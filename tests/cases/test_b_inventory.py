@@ -25,9 +25,7 @@ SHORT = "12345"
 def two_makers(world: World) -> list[dict[str, Any]]:
     """Report two cards of two vendors with one serial; return the devices."""
     world.expect(2)
-    world.report(
-        "node-a", [card(1, serial=SHORT, uuid=None, vendor="p"), card(2, serial=SHORT, uuid=None, vendor="q")]
-    )
+    world.report("node-a", [card(1, serial=SHORT, uuid=None, vendor="p"), card(2, serial=SHORT, uuid=None, vendor="q")])
     return world.devices(order="asc")
 
 
@@ -68,13 +66,12 @@ def test_a_serial_keeps_its_zeros_on_every_way_in_and_out(world: World, serial: 
     """C21."""
     world.expect(1)
     (gpu,) = h100_gpus(1, serial=lambda _: serial)
-    nodes = {"by-json": card(1, serial=serial, uuid=gpu.uuid), "by-xml": xml_document([gpu]), "by-csv": csv_document([gpu])}
 
-    world.report("by-json", [nodes["by-json"]])
-    world.report_raw("by-xml", nvidia_smi_xml=nodes["by-xml"])
-    world.report_raw("by-csv", nvidia_smi_csv=nodes["by-csv"])
+    world.report("by-json", [card(1, serial=serial, uuid=gpu.uuid)])
+    world.report_raw("by-xml", nvidia_smi_xml=xml_document([gpu]))
+    world.report_raw("by-csv", nvidia_smi_csv=csv_document([gpu]))
 
-    assert [world.on(name)[0]["serial"] for name in nodes] == [serial] * 3
+    assert [world.on(name)[0]["serial"] for name in ("by-json", "by-xml", "by-csv")] == [serial] * 3
     assert [device["serial"] for device in world.devices()] == [serial]
     assert world.operator.get(f"/v1/devices/{serial}").json["serial"] == serial
     lines = world.operator.get("/v1/events/export").text.splitlines()
@@ -183,13 +180,11 @@ def test_one_adapter_written_in_several_ways_is_one(world: World) -> None:
             world.report("node-a", [card(1), efa], covers=["gpu", "efa"])
 
     (adapter,) = world.devices(kind="efa")
-    macs = [one for one in world.operator.get(f"/v1/devices/{adapter['id']}").json["identifiers"] if one["type"] == "mac"]
-    assert [one["value"] for one in macs] == ["02:ab:cd:00:00:01"]
+    printed = world.operator.get(f"/v1/devices/{adapter['id']}").json["identifiers"]
+    assert [one["value"] for one in printed if one["type"] == "mac"] == ["02:ab:cd:00:00:01"]
 
 
-def test_every_entry_names_its_own_author_under_load(
-    world: World, app: Flask, token: Callable[..., str]
-) -> None:
+def test_every_entry_names_its_own_author_under_load(world: World, app: Flask, token: Callable[..., str]) -> None:
     """C26."""
     users = {f"u{number}": token(Role.OPERATOR, name=f"u{number}") for number in range(1, 7)}
     reader = users.pop("u6")
@@ -230,9 +225,7 @@ def test_bringing_a_database_up_to_date_keeps_every_entry(world: World, database
 
 def test_two_hundred_releases_are_two_hundred_entries(world: World) -> None:
     """C29."""
-    targets = [
-        {"identifier": {"kind": "gpu", "type": "serial", "value": f"165{number:010d}"}} for number in range(200)
-    ]
+    targets = [{"identifier": {"kind": "gpu", "type": "serial", "value": f"165{number:010d}"}} for number in range(200)]
     holds = [item["quarantine"]["id"] for item in world.hold(*targets).json["items"]]
 
     for hold in holds:

@@ -106,13 +106,14 @@ def test_a_fault_without_a_domain_is_not_given_to_a_neighbours_domain(world: Wor
 
 
 @one_engine
-@pytest.mark.parametrize("written", ["0000:3b.00.0", "0000:3b:00", "3b:00.0", "0000.3b.00.0", "0000:3B:00:0", "3b.00.0"])
+@pytest.mark.parametrize("written", ["0000:3b.00.0", "0000:3b:00", "3b:00.0", "0000.3b.00.0", "0000:3B:00:0"])
 def test_a_readable_address_has_one_form(world: World, written: str) -> None:
     """C34."""
     world.expect(8)
     gpus = change(h100_gpus(8), 2, slot=written)
     world.report("by-json", [card(1, slot=written)])
-    for name, make in (("nvidia_smi_xml", xml_document), ("nvidia_smi_csv", csv_document), ("nvidia_smi_q", q_document)):
+    makers = {"nvidia_smi_xml": xml_document, "nvidia_smi_csv": csv_document, "nvidia_smi_q": q_document}
+    for name, make in makers.items():
         world.report_raw(name, **{name: make(gpus)})
 
         assert "0000:3b:00.0" in {device["slot"] for device in world.on(name)}
@@ -122,7 +123,8 @@ def test_a_readable_address_has_one_form(world: World, written: str) -> None:
 
 @one_engine
 @pytest.mark.parametrize(
-    "garbage", ["0000:zz:00.0", "0000:3b:00.9", "0000:3b", "3b", "0000:3b:40.0", "fffffffff:3b:00.0", "GPU 3", ":3b:00.0"]
+    "garbage",
+    ["0000:zz:00.0", "0000:3b:00.9", "0000:3b", "3b", "0000:3b:40.0", "fffffffff:3b:00.0", "GPU 3", ":3b:00.0"],
 )
 def test_what_is_no_address_is_refused_and_shown(world: World, garbage: str) -> None:
     """C34."""

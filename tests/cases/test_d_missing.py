@@ -32,7 +32,8 @@ def test_a_place_that_cannot_be_reached_is_the_gpu_last_seen_there(world: World,
     assert {device["uuid"]: device["id"] for device in shown} == before
     (gone,) = [device for device in shown if device["slot"] is not None]
     assert (gone["uuid"], gone["slot"]) == (gpus[lost].uuid, f"0000:{lost + 1:02x}:00.0")
-    assert sorted(device["readings"]["index"] for device in shown if device is not gone) == sorted({0, 1, 2, 3} - {lost})
+    indexes = [device["readings"]["index"] for device in shown if device is not gone]
+    assert sorted(indexes) == sorted({0, 1, 2, 3} - {lost})
     assert decision["admitted"] is False
     (failing,) = [one for one in decision["reasons"] if one["code"] == "check_failing"]
     assert failing["device"]["uuid"] == gpus[lost].uuid
@@ -80,9 +81,7 @@ def test_every_gpu_that_drops_out_is_told_and_the_first_refuses_the_node(world: 
         answers.append(world.report("node-a", cards[:left])["admission"])
 
     vanished = [event["data"]["serial"] for event in world.events("device.vanished")]
-    assert vanished == [one["serial"] for one in (*cards[6:], *cards[4:6])] or sorted(vanished) == [
-        one["serial"] for one in cards[4:]
-    ]
+    assert sorted(vanished) == [one["serial"] for one in cards[4:]]
     assert [answer["admitted"] for answer in answers] == [True, True, False, False]
     assert [codes(answer).count("device_missing") for answer in answers] == [0, 0, 2, 4]
     assert {device["serial"] for device in world.devices(state="missing")} == {one["serial"] for one in cards[4:]}
@@ -113,8 +112,7 @@ def test_gpus_that_come_back_are_the_same_and_earn_their_passes_anew(world: Worl
         b"\n\n",
         b"bash: nvidia-smi: command not found\n",
         b"sh: 1: nvidia-smi: not found\n",
-        b"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest "
-        b"NVIDIA driver is installed and running.\n",
+        b"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n",
         b"No devices were found\n",
         b"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.82\n",
     ],
@@ -155,7 +153,16 @@ def test_a_node_that_could_not_look_is_not_ready_and_says_why(world: World) -> N
 
 
 @one_engine
-@pytest.mark.parametrize("printed", [{}, {"serial": "GPU is lost", "uuid": "GPU is lost"}, {"serial": "[N/A]", "uuid": "ERR!"}])
+@pytest.mark.parametrize(
+    "printed",
+    [
+        {},
+        {"serial": "GPU is lost", "uuid": "GPU is lost"},
+        {"serial": "[N/A]", "uuid": "ERR!"},
+        {"serial": "Unknown Error", "uuid": "Unknown Error"},
+        {"serial": "N/A", "uuid": "GPU is lost.  Reboot the system to recover this GPU"},
+    ],
+)
 @pytest.mark.parametrize("part", ["nvidia_smi_xml", "nvidia_smi_q", "nvidia_smi_csv"])
 def test_a_lost_gpu_hides_no_other_and_is_known_by_its_place(world: World, part: str, printed: dict[str, Any]) -> None:
     """C42."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What do the live tests speak to? `pratique serve` with four workers, as an operator starts it, and callers with tokens."""
+"""What do the live tests speak to? `pratique serve` with four workers, as it is in use, and callers with tokens."""
 
 from __future__ import annotations
 
@@ -149,13 +149,13 @@ class LiveServer:
         """The process ids of the workers that are there now."""
         assert self.process is not None
         found = []
-        for entry in Path("/proc").iterdir():
+        for status in Path("/proc").glob("[0-9]*/stat"):
             try:
-                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2] if entry.name.isdigit() else "ZZ"
+                state, parent = status.read_text().rpartition(")")[2].split()[:2]
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if state != "Z" and parent == str(self.process.pid):
-                found.append(int(entry.name))
+                found.append(int(status.parent.name))
         return sorted(found)
 
     @contextmanager

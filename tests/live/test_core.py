@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is the story told right over HTTP: passes, admission, quarantine, a move, release, history, proof, tokens, repetition?"""
+"""Is the story told right over HTTP: passes, admission, holds, a move, history, proof, tokens, repetition?"""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_the_export_is_the_whole_history_and_the_chain_holds(
 def test_a_revoked_token_is_worthless_in_every_worker_at_once(server: LiveServer) -> None:
     leaver = server.caller("operator", "leaver")
     (token_id,) = [one["id"] for one in server.admin.get("/v1/tokens")["items"] if one["name"] == "leaver"]
-    statuses = {}
+    statuses: dict[str, list[int]] = {}
 
     for when in ("before", "after"):
         statuses[when] = []

