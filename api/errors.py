@@ -95,7 +95,7 @@ def problem(
         "code": code,
         "detail": detail,
         "instance": request_id(),
-        **({"errors": named} if named else {}),
+        "errors": named,
     }
     # What came in may be shown again: it is escaped here, because it may hold what no UTF-8 can.
     return Response(json.dumps(body), status=int(status), content_type=PROBLEM_TYPE)

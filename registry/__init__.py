@@ -15,9 +15,12 @@ The words
     contested      said of a placement that was closed because another node listed the unit, while its own node may not
                    know it yet: listing it again is a conflict.
     entry          one line of a list, as it was printed.
+    sighting       an entry in the forms that can be matched.
+    fingerprint    an entry in the forms that a ruling speaks of; empty words mean any.
     list           all entries of a report for the kinds it covers.
     report         one message of a node: entries, readings, check results.
     run            one round of checks (`run_id`); several reports may carry parts of it.
+    part           what one report brings to a run.
     pass           a complete, clean run that counted.
     stamp          the timestamp text inside a tool's output: the same text again is the same look.
     receipt        what a node's row remembers of a report, to answer the same report alike.
@@ -27,10 +30,12 @@ The words
     check          one question a run asks; its results are findings when they are not clean.
     quarantine, hold   our decision to keep a unit, board, machine or identifier out: who, why, until what.
     bind           a hold binds what it meets: a unit, a board, an instance, a chassis, a name, an identifier unseen.
+    target         what a hold is laid on: a unit, a board, an identifier, a node.
     owner          whose hold it is: a person (`operator:alice`) or a rule (`rule:xid_79`).
     conflict       what was printed contradicts the records; it blocks until it is gone or a person rules.
     ruling         what a person decided about a conflict: an entry printed like this is that unit.
     waiver         a person accepts fewer devices for a while.
+    sign of life   what the service writes every few seconds, so that its absence shows.
     outage         a gap in the service's own signs of life; left out of all ages.
     decision       admitted or not, the disposition (`admit`, `hold`, `drain`), and all the reasons.
     event          one entry of the append-only history: `noun.past_participle`.

@@ -18,11 +18,13 @@ OVER_HTTP = {
     "admit": ("registry.cli.admit:admit", "May this node take work? The exit code says it, and why not."),
     "report": ("registry.cli.report:report", "Tell the server what a node carries and how its checks went."),
     "device": ("registry.cli.device:device", "What is known of a GPU or EFA, wherever it has been."),
-    "node": ("registry.cli.node:node", "What is known of a node; retire one that will not come back."),
+    "node": ("registry.cli.node:node", "What is known of a node, and the ways out."),
     "quarantine": ("registry.cli.quarantine:quarantine", "Hold hardware or nodes, and release them."),
-    "failure": ("registry.cli.failure:failure", "Put a fault on record."),
+    "failure": ("registry.cli.failure:failure", "Put a fault on record; withdraw one that was none."),
     "conflict": ("registry.cli.conflict:conflict", "Contradictions about which device is which."),
     "profile": ("registry.cli.profile:profile", "What a node of a type should carry."),
+    "policy": ("registry.cli.policy:policy", "Which thresholds are in force."),
+    "admission": ("registry.cli.admission:admission", "What would you say to these nodes and serials?"),
     "events": ("registry.cli.events:events", "The whole history."),
 }
 ON_THE_SERVER = {
@@ -30,6 +32,7 @@ ON_THE_SERVER = {
     "migrate": ("registry.admin.migrate:migrate", "Make the database and the keys, or bring them up to date."),
     "token": ("registry.admin.token:token", "Hand out credentials and take them back."),
     "audit": ("registry.admin.audit:audit", "Prove that nothing was taken out of the history."),
+    "doctor": ("registry.admin.doctor:doctor", "Is this host fit to serve, and if not, why?"),
     "demo": ("registry.admin.demo:demo", "See a bad GPU come back under a new name, and be refused."),
 }
 

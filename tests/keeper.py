@@ -19,6 +19,7 @@ from registry.domain.identifiers import (
     usable_uuid,
 )
 from registry.domain.identity import Fingerprint, Key, Known, Match, Outcome, Place, Unit, match
+from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry, Kind
 
 
@@ -78,7 +79,7 @@ class Keeper:
     def list(self, instance: str, *entries: DeviceEntry) -> tuple[Match, ...]:
         """Match a list that covers all kinds, and apply it."""
         known = self.known(instance)
-        matches = match(entries, known)
+        matches = match(entries, known, Policy())
         listed = self.apply(instance, matches)
         self.contested.setdefault(instance, set()).intersection_update(
             listed | {unit_id for found in matches for unit_id in found.involved}

@@ -54,6 +54,9 @@ LOCKED = re.compile(
 )
 
 
+SQL = re.compile(r"\s*(SELECT .+ FROM|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE (TABLE|INDEX)) ", re.DOTALL)
+
+
 def modules() -> list[Path]:
     return [path for path in project_files() if path.suffix == ".py"]
 
@@ -93,6 +96,18 @@ def test_the_command_loads_the_servers_half_only_when_asked() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert loaded.stdout.strip() == ""
+
+
+def test_only_the_store_and_the_migrations_write_sql() -> None:
+    spoken = {
+        f"{path}:{found.lineno}"
+        for path in modules()
+        if path.parts[0] in {"registry", "api"} and not path.is_relative_to(Path("registry/store"))
+        for found in ast.walk(ast.parse(read(path)))
+        if isinstance(found, ast.Constant) and isinstance(found.value, str) and SQL.match(found.value)
+    }
+
+    assert not spoken
 
 
 def test_every_file_of_ours_begins_with_the_licence() -> None:

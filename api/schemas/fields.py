@@ -9,13 +9,22 @@ from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, validate
 
-from api.text import TEXT_LENGTH, evidence_of, whole_number, why_not_id, why_not_text
+from api.text import ID_LENGTH, TEXT_LENGTH, evidence_of, whole_number, why_not_id, why_not_text
 from registry.domain.canonical import INT_LIMIT
 from registry.domain.identifiers import normalise_slot
 from registry.domain.times import parse_rfc3339
 
+JsonSchema = dict[str, Any]
+
 NODE_NAME = r"[A-Za-z0-9._-]{1,253}\Z"
 """What a node may be called: what a host name or a Kubernetes node name can be."""
+
+PLAIN = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
+"""Text on one line that is not blank, as the published document says it."""
+
+_LINES = r"\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f"
+PROSE = rf"^[^{_LINES}]*[^\s{_LINES}][^{_LINES}]*$"
+"""The same with lines and tabs."""
 
 _SENTENCES: dict[str, str | list[Any] | dict[Any, Any]] = {"required": "is required", "null": "must not be null"}
 
@@ -33,6 +42,10 @@ class OwnField(fields.Field[Any]):
 
     def __init__(self, *, required: bool = False, validate: Callable[[Any], Any] | None = None) -> None:
         super().__init__(required=required, allow_none=not required, validate=validate)
+
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes, null aside."""
+        return {}
 
     def _read(self, value: Any) -> Any:
         """Return what the value says. Raises ValidationError, with words that follow the field's name."""
@@ -52,6 +65,11 @@ class Text(OwnField):
         super().__init__(required=required, validate=shape)
         self._limit = limit
         self._is_prose = is_prose
+        self._pattern = f"^{pattern.removesuffix(chr(92) + 'Z')}$" if pattern else PROSE if is_prose else PLAIN
+
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes."""
+        return {"type": "string", "minLength": 1, "maxLength": self._limit, "pattern": self._pattern}
 
     def _read(self, value: Any) -> str:
         reason = why_not_text(value, self._limit, is_prose=self._is_prose)
@@ -65,6 +83,10 @@ class Text(OwnField):
 class OpaqueId(OwnField):
     """1 to 256 printable characters that mean nothing to us."""
 
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes."""
+        return {"type": "string", "minLength": 1, "maxLength": ID_LENGTH, "description": "Opaque, printable."}
+
     def _read(self, value: Any) -> str:
         reason = why_not_id(value)
         if reason is not None:
@@ -74,6 +96,10 @@ class OpaqueId(OwnField):
 
 class Slot(OwnField):
     """A PCI address in any of its spellings, loaded in its one form."""
+
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes."""
+        return {"type": "string", "maxLength": 64, "examples": ["0000:53:00.0"]}
 
     def _read(self, value: Any) -> str:
         reason = why_not_text(value, 64)
@@ -92,6 +118,10 @@ class Whole(OwnField):
         super().__init__(required=required)
         self._bounds = (least, most)
 
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes."""
+        return {"type": "integer", "minimum": self._bounds[0], "maximum": self._bounds[1]}
+
     def _read(self, value: Any) -> int:
         number = whole_number(value, *self._bounds)
         if number is None:
@@ -102,6 +132,10 @@ class Whole(OwnField):
 class Flag(OwnField):
     """`true` or `false`, and no word that could mean one of them."""
 
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes."""
+        return {"type": "boolean"}
+
     def _read(self, value: Any) -> bool:
         if not isinstance(value, bool):
             raise ValidationError("must be true or false")
@@ -110,6 +144,10 @@ class Flag(OwnField):
 
 class Moment(OwnField):
     """An RFC 3339 time with its offset, loaded as aware UTC."""
+
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes."""
+        return {"type": "string", "format": "date-time"}
 
     def _read(self, value: Any) -> datetime:
         if not isinstance(value, str):
@@ -127,6 +165,10 @@ class Word(OwnField):
         super().__init__(required=required)
         self._words = tuple(str(word) for word in words)
 
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes."""
+        return {"type": "string", "enum": list(self._words)}
+
     def _read(self, value: Any) -> str:
         if not isinstance(value, str) or value not in self._words:
             raise ValidationError(f"must be {' or '.join(self._words)}")
@@ -135,6 +177,10 @@ class Word(OwnField):
 
 class Evidence(OwnField):
     """Any JSON object, kept for people to read. Floats are kept as text."""
+
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes."""
+        return {"type": "object", "description": "Kept for people to read. Numbers with a fraction become text."}
 
     def _read(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):

@@ -11,19 +11,21 @@ from api.answers import answer, change
 from api.auth import READERS, require
 from api.body import json_body
 from api.context import actor, database, now
-from api.pagination import query
+from api.pagination import listing, page_answer, query
 from registry.domain.roles import Role
 from registry.services import profiles
 
 bp = Blueprint("profiles", __name__)
 
+FILTERS = frozenset({"name"})
+
 
 @bp.get("/profiles")
 @require(*READERS)
 def index() -> Response:
-    """List every profile: there are few, so they are one page."""
-    query(())
-    return answer({"items": profiles.list_profiles(database()), "next": None})
+    """List the profiles by name, built-in ones too."""
+    filters, page = listing(FILTERS, newest_first=False)
+    return page_answer(profiles.list_profiles(database(), filters, page))
 
 
 @bp.get("/profiles/<name>")

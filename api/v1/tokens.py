@@ -7,16 +7,18 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from api.answers import answer, change
+from api.answers import change
 from api.auth import require
 from api.body import body
 from api.context import actor, database, now, standing
-from api.pagination import query
+from api.pagination import listing, page_answer, query
 from api.schemas.tokens import TOKEN
 from registry.domain.roles import Role
 from registry.services import tokens
 
 bp = Blueprint("tokens", __name__)
+
+FILTERS = frozenset({"id", "role", "name", "node", "created_by"})
 
 
 @bp.post("/tokens")
@@ -47,9 +49,9 @@ def create(data: dict[str, Any]) -> Response:
 @bp.get("/tokens")
 @require(Role.ADMIN)
 def index() -> Response:
-    """List the tokens: there are few, so they are one page."""
-    query(())
-    return answer({"items": [view.to_json() for view in tokens.list_tokens(database())], "next": None})
+    """List the tokens, newest first, revoked ones too."""
+    filters, page = listing(FILTERS)
+    return page_answer(tokens.page_tokens(database(), filters, page))
 
 
 @bp.delete("/tokens/<token>")

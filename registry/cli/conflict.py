@@ -27,7 +27,7 @@ def conflict() -> None:
 
 
 @conflict.command("list", epilog=EPILOG)
-@filtered("state", "node", "device")
+@filtered("state", "rule", "kind", "node", "device")
 @limited
 @speaks_http
 def list_(session: Session, limit: int, **filters: str | None) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from registry.cli.connection import Session, speaks_http
-from registry.cli.lists import limited, ordered, show_history
+from registry.cli.lists import filtered, limited, ordered, show_history, show_columns
 from registry.cli.output import print_facts, print_json
 
 EPILOG = """\b
@@ -16,12 +16,25 @@ REF is a serial, a UUID or our own id.
 Examples:
   pratique device show 1654922006312
   pratique device history 1654922006312 --limit 0
+  pratique device list --state quarantined
 """
+
+FILTERS = ("id", "kind", "vendor", "serial", "uuid", "slot", "node", "state", "model", "part_number", "module_id")
+COLUMNS = ("kind", "serial", "uuid", "state", "node", "slot", "model")
 
 
 @click.group(epilog=EPILOG)
 def device() -> None:
     """What is known of a GPU or EFA, wherever it has been."""
+
+
+@device.command("list", epilog=EPILOG)
+@filtered(*FILTERS, "name", "asset_tag")
+@limited
+@speaks_http
+def list_(session: Session, limit: int, **filters: str | None) -> None:
+    """Print the devices, newest first."""
+    show_columns(session, ("devices",), params=filters, limit=limit, columns=COLUMNS)
 
 
 @device.command(epilog=EPILOG)

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import click
 
 from registry.cli.connection import Session, speaks_http
+from registry.cli.lists import filtered, limited, ordered, show_history
+from registry.cli.progress import progress
 
 EPILOG = """\b
 Examples:
+  pratique events list --type quarantine.opened --order desc
   pratique events export > history.ndjson
   pratique events export --after 48121 >> history.ndjson
 """
@@ -17,6 +22,16 @@ Examples:
 @click.group(epilog=EPILOG)
 def events() -> None:
     """The whole history."""
+
+
+@events.command("list", epilog=EPILOG)
+@filtered("type", "actor", "device", "node", "since", "until")
+@ordered
+@limited
+@speaks_http
+def list_(session: Session, order: str, limit: int, **filters: str | None) -> None:
+    """Print the events that these filters leave, an actor as kind:name, times as 2026-01-31T12:00:00Z."""
+    show_history(session, ("events",), order=order, limit=limit, filters=filters)
 
 
 @events.command(epilog=EPILOG)

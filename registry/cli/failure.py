@@ -12,7 +12,8 @@ import click
 from registry.cli.connection import Session, speaks_http
 from registry.cli.exits import Exit
 from registry.cli.kinds import Document, Moment, given
-from registry.cli.output import plain, print_json
+from registry.cli.lists import filtered, limited, show_columns
+from registry.cli.output import plain, print_facts, print_json
 from registry.domain.times import rfc3339
 
 EPILOG = """\b
@@ -20,12 +21,38 @@ Examples:
   pratique failure add --code xid_79 --node node-a --slot 0000:64:00.0 --message "GPU has fallen off the bus"
   pratique failure add --code dcgm_pcie --device 1654922006312
   pratique failure add --from failures.json
+  pratique failure list --device 1654922006312 --state active
+  pratique failure withdraw 0198c0de-... --reason "it was the neighbour's cable"
 """
+
+COLUMNS = ("id", "code", "effect", "state", "count", "occurred_at", "node", "slot", "serial", "message")
 
 
 @click.group(epilog=EPILOG)
 def failure() -> None:
-    """Put a fault on record."""
+    """Put a fault on record; withdraw one that was none."""
+
+
+@failure.command("list", epilog=EPILOG)
+@filtered("failure_id", "device", "node", "slot", "code", "kind", "cause", "severity", "effect", "state", "reporter")
+@limited
+@speaks_http
+def list_(session: Session, limit: int, **filters: str | None) -> None:
+    """Print the faults, newest first."""
+    show_columns(session, ("failures",), params=filters, limit=limit, columns=COLUMNS)
+
+
+@failure.command(epilog=EPILOG)
+@click.argument("failure_id", metavar="ID")
+@click.option("--reason", required=True, help="Why it was none.")
+@speaks_http
+def withdraw(session: Session, failure_id: str, reason: str) -> None:
+    """Say that the fault ID was none. It stays in the history; a hold that it opened stays until it is released."""
+    found = session.client.post("failures", failure_id, "withdraw", body={"reason": reason})
+    if session.is_json:
+        print_json(found)
+    else:
+        print_facts(found)
 
 
 @failure.command(epilog=EPILOG)

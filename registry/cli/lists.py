@@ -65,9 +65,24 @@ def show_list(
     tell_cut(limit, is_cut=is_cut)
 
 
-def show_history(session: Session, path: Sequence[str], *, order: str, limit: int) -> None:
+def show_columns(
+    session: Session,
+    path: Sequence[str],
+    *,
+    params: Mapping[str, str | None],
+    limit: int,
+    columns: Sequence[str],
+) -> None:
+    """Print a list whose columns are fields of its items, named alike."""
+    headings = [name.replace("_", " ").upper() for name in columns]
+    show_list(session, path, params=params, limit=limit, headings=headings, row=lambda one: [*map(one.get, columns)])
+
+
+def show_history(
+    session: Session, path: Sequence[str], *, order: str, limit: int, filters: Mapping[str, str | None] | None = None
+) -> None:
     """Print a history: a line for each event for people, one document for programs."""
-    events, is_cut = fetch(session, path, {"order": order}, limit)
+    events, is_cut = fetch(session, path, {**(filters or {}), "order": order}, limit)
     if session.is_json:
         print_json({"items": events, "more": is_cut})
         return

@@ -15,6 +15,7 @@ from registry.cli.output import print_facts, print_json, print_table
 EPILOG = """\b
 Examples:
   pratique profile list
+  pratique profile show p5.48xlarge
   pratique profile set lab-8x --gpus 8 --efas 0
   pratique profile set lab-8x --from lab-8x.json
 """
@@ -29,11 +30,23 @@ def profile() -> None:
 @speaks_http
 def list_(session: Session) -> None:
     """Print the profiles, built-in ones included."""
-    found = session.client.get("profiles")
+    found = list(session.client.items("profiles"))
+    if session.is_json:
+        print_json({"items": found, "more": False})
+    else:
+        print_table(("NAME", "GPUS", "EFAS", "REQUIRED CHECKS", "ONCE PER BOOT"), map(_row, found))
+
+
+@profile.command(epilog=EPILOG)
+@click.argument("name")
+@speaks_http
+def show(session: Session, name: str) -> None:
+    """Print the profile NAME."""
+    found = session.client.get("profiles", name)
     if session.is_json:
         print_json(found)
     else:
-        print_table(("NAME", "GPUS", "EFAS", "REQUIRED CHECKS", "ONCE PER BOOT"), map(_row, found["items"]))
+        print_facts(found)
 
 
 @profile.command("set", epilog=EPILOG)

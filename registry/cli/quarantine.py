@@ -8,20 +8,26 @@ from typing import Any
 
 import click
 
-from registry.cli.connection import Command, Session, speaks_http
-from registry.cli.exits import Exit
-from registry.cli.kinds import Document, Moment, given, paired
+from registry.cli.confirm import confirmable, consent
+from registry.cli.connection import Session, speaks_http
+from registry.cli.kinds import Document, given
 from registry.cli.lists import filtered, limited, show_list
-from registry.cli.output import plain, print_facts, print_json, short_time
+from registry.cli.output import print_facts, print_json, short_time
+from registry.cli.quarantine_import import import_
+from registry.cli.targets import described, dry, in_short, show_items, some, take_targets, targets, word_for
 
 EPILOG = """\b
 Examples:
   pratique quarantine open --device 1654922006312 --reason "fell off the bus twice" --ticket OPS-7
   pratique quarantine open --node node-a --drain --reason "smells of smoke"
   pratique quarantine open --identifier gpu:serial:1654922006312 --reason "on the provider's list"
+  pratique quarantine import bad-serials.csv --reason "on the provider's list"
   pratique quarantine list --state open
   pratique quarantine release 0198c0de-... --reason "passed 24 h of burn-in"
 """
+
+
+FILTERS = ("state", "device", "node", "owner", "cause", "ticket", "scope", "match", "release_policy", "target_kind")
 
 
 @click.group(epilog=EPILOG)
@@ -29,58 +35,23 @@ def quarantine() -> None:
     """Hold hardware or nodes, and release them."""
 
 
-def targets(command: Command) -> Command:
-    """Give a command the options that name targets; it receives them as `targets`, in the shape of the API."""
-    command = click.option(
-        "--identifier", multiple=True, metavar="KIND:TYPE:VALUE", help="Identifier, also one never seen."
-    )(command)
-    command = click.option("--node", multiple=True, metavar="NAME", help="Node, as the machine behind the name.")(
-        command
-    )
-    return click.option("--device", multiple=True, metavar="REF", help="Device by serial, UUID or our id.")(command)
-
-
-def take_targets(options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Take the target options out of all options. Raises click.BadParameter for an identifier of another form."""
-    return [
-        *({"device": ref} for ref in options.pop("device")),
-        *({"node": name} for name in options.pop("node")),
-        *({"identifier": _identifier(text)} for text in options.pop("identifier")),
-    ]
-
-
-def dry(options: dict[str, Any]) -> dict[str, str]:
-    """Take `--dry-run` out of all options, as a query parameter."""
-    return {"dry_run": "true"} if options.pop("dry_run") else {}
-
-
 @quarantine.command("open", epilog=EPILOG)
 @targets
-@click.option("--reason", required=True, help="Why; whoever meets the device next will read it.")
-@click.option("--cause", help="hardware, driver, platform or user.")
-@click.option("--ticket", help="Where the work on it is tracked.")
-@click.option(
-    "--scope", type=click.Choice(["board", "unit"]), help="The whole board (default for a GPU), or this unit only."
-)
+@described
 @click.option("--match", type=click.Choice(["name"]), help="Hold a node by its name, whatever machine bears it.")
-@click.option("--drain", is_flag=True, help="Ask that running work be moved away too.")
-@click.option(
-    "--release-policy", type=click.Choice(["manual", "at_expiry", "after_passes"]), help="What ends the hold."
-)
-@click.option("--permanent", is_flag=True, help="Never again; only an admin can undo it.")
-@click.option("--review-at", type=Moment(), help="When a person should look again.")
-@click.option("--expires-at", type=Moment(), help="When the hold ends, with --release-policy at_expiry.")
-@click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
+@confirmable
 @speaks_http
-def open_(session: Session, **options: Any) -> None:
+def open_(session: Session, *, yes: bool, **options: Any) -> None:
     """Hold devices, identifiers or nodes. A node that carries one of them is not admitted from then on."""
-    params = dry(options)
-    body = {"targets": some(take_targets(options)), **given(**options)}
+    params, named = dry(options), some(take_targets(options))
+    if options["permanent"] and not params:
+        consent("A permanent hold is for ever: only an admin can undo it.", word_for(named), yes=yes)
+    body = {"targets": named, **given(**options)}
     show_items(session, session.client.post("quarantines", body=body, params=params))
 
 
 @quarantine.command("list", epilog=EPILOG)
-@filtered("state", "owner", "device", "node", "cause", "ticket")
+@filtered(*FILTERS)
 @limited
 @speaks_http
 def list_(session: Session, limit: int, **filters: str | None) -> None:
@@ -107,60 +78,59 @@ def show(session: Session, quarantine_id: str) -> None:
 @click.option("--reason", required=True, help="Why it may go back to work.")
 @click.option("--evidence", type=Document(), help="JSON that proves it; with an ID only.")
 @click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
+@confirmable
 @speaks_http
-def release(session: Session, quarantine_id: str | None, **options: Any) -> None:
-    """Release the hold ID, or every hold on the named targets. Passes then begin anew."""
+def release(session: Session, quarantine_id: str | None, *, yes: bool, **options: Any) -> None:
+    """Release the hold ID, or every hold on the named targets. Passes then begin anew.
+
+    A hold that is permanent, or that keeps several devices of one board, is released only after its serial was typed.
+    """
     params, named = dry(options), take_targets(options)
-    if quarantine_id is not None and named:
-        raise click.UsageError("Give the ID of one hold, or targets, not both.")
-    if quarantine_id is None:
-        if options["evidence"] is not None:
-            raise click.UsageError("--evidence goes with the ID of one hold.")
-        body = {"targets": some(named), "reason": options["reason"]}
-        show_items(session, session.client.post("quarantines", "release", body=body, params=params))
-        return
-    found = session.client.post("quarantines", quarantine_id, "release", body=given(**options), params=params)
-    if session.is_json:
-        print_json(found)
-    else:
-        print_facts(found)
-
-
-def show_items(session: Session, answer: Mapping[str, Any]) -> None:
-    """Print the outcome for each target. Raises SystemExit when one was refused."""
-    if session.is_json:
+    path, body = release_of(quarantine_id, named, options)
+    if not params and not yes:
+        ask_about(session.client.post(*path, body=body, params={"dry_run": "true"}), named)
+    answer = session.client.post(*path, body=body, params=params)
+    if "items" in answer:
+        show_items(session, answer)
+    elif session.is_json:
         print_json(answer)
     else:
-        for item in answer["items"]:
-            held = [item["quarantine"]] if item.get("quarantine") else item.get("quarantines") or ()
-            words = [item["outcome"], in_short(item.get("target")), *(one["id"] for one in held), item.get("message")]
-            click.echo("  ".join(plain(word) for word in words if word))
-        if answer.get("dry_run"):
-            click.echo("Dry run: nothing was changed.", err=True)
-    if any(item["outcome"] == "refused" for item in answer["items"]):
-        raise SystemExit(int(Exit.REFUSED))
+        print_facts(answer)
 
 
-def some(named: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give the targets back. Raises click.UsageError when there are none."""
-    if not named:
-        raise click.UsageError("Name at least one target: --device, --node or --identifier.")
-    return named
+quarantine.add_command(import_)
 
 
-def in_short(target: Mapping[str, Any] | None) -> str:
-    """Write a target in words: `device 1654…`, `node node-a`, `identifier gpu:serial:1654…`."""
-    named = {name: value for name, value in (target or {}).items() if value is not None}
-    return " ".join(
-        f"{name} {':'.join(map(str, value.values())) if isinstance(value, dict) else value}"
-        for name, value in named.items()
-    )
+def release_of(
+    quarantine_id: str | None, named: list[dict[str, Any]], options: Mapping[str, Any]
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Give address and body of a release. Raises click.UsageError when neither or both ways of naming were used."""
+    if quarantine_id is not None:
+        if named:
+            raise click.UsageError("Give the ID of one hold, or targets, not both.")
+        return ("quarantines", quarantine_id, "release"), given(**options)
+    if options["evidence"] is not None:
+        raise click.UsageError("--evidence goes with the ID of one hold.")
+    return ("quarantines", "release"), {"targets": some(named), "reason": options["reason"]}
 
 
-def _identifier(text: str) -> dict[str, str]:
-    kind, rest = paired(text, ":", "KIND:TYPE:VALUE")
-    name, value = paired(rest, ":", "KIND:TYPE:VALUE")
-    return {"kind": kind, "type": name, "value": value}
+def ask_about(tried: Mapping[str, Any], named: list[dict[str, Any]]) -> None:
+    """Have a person agree to a release that was tried out, where it lets go of more than meets the eye."""
+    listed = tried.get("items", [{"quarantines": [tried]}])
+    held = [hold for item in listed for hold in item.get("quarantines") or ()]
+    word = word_for(named) if named else serial_of(held[0])
+    if any(hold["permanent"] for hold in held):
+        consent("This hold is permanent: somebody meant it for ever.", word, yes=False)
+        return
+    most = max((len(hold["devices"]) for hold in held if hold["scope"] == "board"), default=0)
+    if most > 1:
+        consent(f"This lets go of a whole board with {most} devices.", word, yes=False)
+
+
+def serial_of(hold: Mapping[str, Any]) -> str:
+    """Give the name that a person knows the held thing by: its serial, else another identifier, else its target."""
+    values = {one["type"]: str(one["value"]) for one in reversed(hold["identifiers"])}
+    return values.get("serial") or next(iter(values.values()), None) or word_for([hold["target"]])
 
 
 def _row(one: Mapping[str, Any]) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from registry.domain.decision import Decision, DeviceRef, Disposition, ExitCode,
 from registry.domain.node_facts import ConditionFailure, Conflict, HoldOn, NodeFacts, Unattached, Withheld
 from registry.domain.passes import effective_have
 from registry.domain.policy import Policy
-from registry.domain.reasons import QUESTIONS, unknown_node
+from registry.domain.reasons import QUESTIONS, held_devices, unknown_node
 
 __all__ = [
     "ConditionFailure",
@@ -28,6 +28,7 @@ __all__ = [
     "Unattached",
     "Withheld",
     "decide",
+    "decide_hardware",
     "exit_code",
 ]
 
@@ -52,10 +53,30 @@ def decide(facts: NodeFacts, *, policy: Policy, policy_digest: str, sequence: in
     )
 
 
+def decide_hardware(facts: NodeFacts, *, policy: Policy, policy_digest: str, sequence: int, now: datetime) -> Decision:
+    """Give the decision on hardware that stands on no known node: by the holds that meet it, and by nothing else.
+
+    There is nothing that could have passed, so no passes are asked for: what it stands on later has to bring its own.
+    """
+    reasons = tuple(held_devices(facts, policy, now))
+    return Decision(
+        node=facts.node,
+        admitted=not reasons,
+        disposition=_disposition(facts, reasons),
+        reasons=reasons,
+        have=0,
+        need=0,
+        policy=policy_digest,
+        sequence=sequence,
+        decided_at=now,
+    )
+
+
 def _disposition(facts: NodeFacts, reasons: tuple[Reason, ...]) -> Disposition:
     """Running work is disturbed only when somebody asked for it or a condition says that it cannot go on."""
     if not reasons:
         return Disposition.ADMIT
-    if facts.is_known and (facts.condition_failures or any(hold.drain for hold in facts.holds)):
+    is_alone = any(reason.code is ReasonCode.NODE_UNKNOWN for reason in reasons)
+    if not is_alone and (facts.condition_failures or any(hold.drain for hold in facts.holds)):
         return Disposition.DRAIN
     return Disposition.HOLD

@@ -27,9 +27,6 @@ MULTI_UNIT_MODELS: dict[tuple[str, ...], int] = {
 }
 """Words of a model's name, in order, and how many GPUs one board of it carries."""
 
-MOST_UNITS_PER_BOARD = 8
-"""More units than this under one serial are a placeholder nobody knew: no board listed above carries more than four."""
-
 
 def board_carries_several(model: str | None) -> bool:
     """Return True when the model is known to put several GPUs on one board, however the maker's name is written."""

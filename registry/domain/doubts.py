@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from registry.domain.boards import MOST_UNITS_PER_BOARD
 from registry.domain.known import ConflictRule, Key, Known, Match, MatchedBy, Outcome, Unit
 from registry.domain.matching import Session
 from registry.domain.reports import Kind
@@ -35,15 +34,15 @@ def doubt_two_nodes(session: Session) -> None:
             session.dispute(one, ConflictRule.TWO_NODES, [unit.id], why)
 
 
-def doubt_boards(session: Session) -> None:
-    """Dispute entries whose serial would be on more units than a board carries, or is on another live node too.
+def doubt_boards(session: Session, units_max: int) -> None:
+    """Dispute entries whose serial would be on more than `units_max` units, or is on another live node too.
 
     What an operator ruled is left out: it was looked at.
     """
     for board, group in _by_board(session).items():
         units = session.units_on(board) if isinstance(board, str) else ()
         fresh = sum(found.outcome is Outcome.NEW for _, found in group)
-        if len(units) + fresh > MOST_UNITS_PER_BOARD:
+        if len(units) + fresh > units_max:
             why = f"its serial would be on {len(units) + fresh} units, more than any board carries"
             _dispute_all(session, group, ConflictRule.TOO_MANY_UNITS, units, why)
             continue

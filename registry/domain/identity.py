@@ -31,6 +31,7 @@ from registry.domain.known import (
 )
 from registry.domain.matching import Session, ruled_unit
 from registry.domain.places import match_places, match_slots
+from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
 from registry.domain.sighting import see
 
@@ -73,7 +74,7 @@ def check_slots(entries: Sequence[DeviceEntry]) -> None:
     raise SlotRepeated("A slot stands twice in the list, and nothing tells the entries apart.", errors=errors)
 
 
-def match(entries: Sequence[DeviceEntry], known: Known) -> tuple[Match, ...]:
+def match(entries: Sequence[DeviceEntry], known: Known, policy: Policy) -> tuple[Match, ...]:
     """Say for each entry of one list who it is: one match per entry, in the same order.
 
     No two entries end at one unit, the order of entries changes nothing, and nothing is decided by a name or an index.
@@ -87,7 +88,7 @@ def match(entries: Sequence[DeviceEntry], known: Known) -> tuple[Match, ...]:
     match_places(session)
     match_slots(session)
     doubt_two_nodes(session)
-    doubt_boards(session)
+    doubt_boards(session, policy.board_units_max)
     return session.result()
 
 

@@ -22,7 +22,10 @@ SlotKey: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a unit's open placement is. `is_live`: the node is neither stale nor retired and the instance current."""
+    """Where a unit's open placement is.
+
+    `is_live`: the node is neither stale nor retired, the instance current, and its last list did not lack the unit.
+    """
 
     node: str
     instance_id: str

@@ -33,6 +33,9 @@ _PLACEHOLDERS = frozenset(
 )
 """Words that fill a gap, lower case, one blank between words, without a full stop at the end."""
 
+_RUN_TOGETHER = frozenset(word.replace(" ", "") for word in _PLACEHOLDERS)
+"""The same where a firmware leaves the blanks out, or writes `_` for them."""
+
 _SEQUENCE_LENGTH = 10
 """Fewer counting digits than this may be a real short serial (`12345`); ten or more are somebody's mask."""
 
@@ -62,7 +65,7 @@ def why_no_value(text: str | None) -> str | None:
         return "is absent"
     if _REMARK.fullmatch(plain):
         return "is a tool's remark in brackets"
-    if plain.rstrip(". ") in _PLACEHOLDERS:
+    if squeezed(plain).replace("_", "").rstrip(".") in _RUN_TOGETHER:
         return "is a placeholder"
     return None
 

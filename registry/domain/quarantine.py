@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from registry.domain.errors import FieldError, Forbidden, InvalidField, NotOpen
@@ -166,6 +166,15 @@ def validate_opening(
         errors.extend(_late_review(review_at, expires_at))
     if errors:
         raise _invalid(*errors)
+
+
+def is_after_restart(run_end: datetime, restart_at: datetime, policy: Policy) -> bool:
+    """Does a clean run speak for the time after a restart?
+
+    A boot is first seen when its first report arrives, and that may belong to a run that ended a moment earlier: as
+    much as clocks may differ is forgiven.
+    """
+    return run_end >= restart_at - timedelta(seconds=policy.future_tolerance_seconds)
 
 
 def after_passes_done(

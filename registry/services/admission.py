@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from registry.domain.admission import Decision, DeviceRef, Disposition, HoldOn, NodeFacts, decide
+from registry.domain.admission import Decision, DeviceRef, HoldOn, NodeFacts, decide, decide_hardware
 from registry.domain.checks import CheckState
 from registry.domain.failures import Effect
 from registry.domain.known import ConflictRule
@@ -16,7 +16,6 @@ from registry.domain.node_facts import Conflict, Unattached
 from registry.domain.policy import Policy
 from registry.domain.profiles import Profile
 from registry.domain.quarantine import is_in_force
-from registry.domain.reasons import held_devices as held_reasons
 from registry.domain.reports import CheckStatus, Kind
 from registry.domain.staleness import is_stale
 from registry.services.life import silence
@@ -35,7 +34,11 @@ def decide_admission(db: Database, node: str, *, policy: Policy, now: datetime) 
 
 def decide_in(snapshot: Snapshot, node: str, *, policy: Policy, now: datetime) -> Decision:
     """Decide inside a snapshot or transaction that is open already."""
-    facts = load_facts(snapshot, node, policy=policy, now=now)
+    return decide_on(snapshot, load_facts(snapshot, node, policy=policy, now=now), policy=policy, now=now)
+
+
+def decide_on(snapshot: Snapshot, facts: NodeFacts, *, policy: Policy, now: datetime) -> Decision:
+    """Decide on facts that were gathered in this snapshot."""
     return decide(facts, policy=policy, policy_digest=policy.digest, sequence=snapshot.sequence(), now=now)
 
 
@@ -164,7 +167,8 @@ def preview(
 ) -> list[dict[str, Any]]:
     """Say of each candidate (a node, identifiers, or both) what would be decided. Writes nothing.
 
-    Identifiers alone are judged by the holds and conflicts they meet: there are no passes to ask for.
+    Identifiers alone are judged by the holds they meet: there are no passes to ask for. Those of a node nobody knows
+    are too, and where none is held the node is unknown.
     """
     with db.read() as snapshot:
         return [_preview(snapshot, one, policy, now) for one in candidates]
@@ -175,23 +179,14 @@ def _preview(snapshot: Snapshot, candidate: Mapping[str, Any], policy: Policy, n
     met = _held_identifiers(snapshot, candidate.get("identifiers") or (), now)
     if name is not None:
         facts = load_facts(snapshot, name, policy=policy, now=now)
-        if facts.is_known or not candidate.get("identifiers"):
-            more = tuple(one for one in met if one not in facts.holds)
+        if facts.is_known or not met:
+            known = {(one.hold_id, one.device.id) for one in facts.holds if one.device}
+            more = tuple(one for one in met if one.device and (one.hold_id, one.device.id) not in known)
             facts = replace(facts, holds=(*facts.holds, *more))
-            sequence = snapshot.sequence()
-            return decide(facts, policy=policy, policy_digest=policy.digest, sequence=sequence, now=now).to_json()
-    reasons = tuple(held_reasons(NodeFacts(name or "", is_known=True, holds=met), policy, now))
-    return Decision(
-        node=name or "",
-        admitted=not reasons,
-        disposition=Disposition.HOLD if reasons else Disposition.ADMIT,
-        reasons=reasons,
-        have=0,
-        need=0,
-        policy=policy.digest,
-        sequence=snapshot.sequence(),
-        decided_at=now,
-    ).to_json()
+            return decide_on(snapshot, facts, policy=policy, now=now).to_json()
+    facts = NodeFacts(name or "", holds=met)
+    sequence = snapshot.sequence()
+    return decide_hardware(facts, policy=policy, policy_digest=policy.digest, sequence=sequence, now=now).to_json()
 
 
 def _held_identifiers(snapshot: Snapshot, asked: Iterable[Mapping[str, Any]], now: datetime) -> tuple[HoldOn, ...]:

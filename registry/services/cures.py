@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 from registry.domain.actors import SYSTEM
 from registry.domain.passes import Run
 from registry.domain.policy import Policy
-from registry.domain.quarantine import ReleasePolicy, after_passes_done
+from registry.domain.quarantine import ReleasePolicy, after_passes_done, is_after_restart
 from registry.services.holding import end
 from registry.store import holds
 from registry.store.database import Transaction
@@ -36,8 +35,7 @@ def _count(tx: Transaction, record: HoldRecord, run: Run, boot: Boot, policy: Po
     restart_at = record.restart_at
     if restart_at is None and boot.started_at > fault_at:
         restart_at = boot.started_at
-    # A boot is first seen when its first report arrives, which may belong to a run that began a moment earlier.
-    if restart_at is None or run.times.end < restart_at - timedelta(seconds=policy.future_tolerance_seconds):
+    if restart_at is None or not is_after_restart(run.times.end, restart_at, policy):
         return
     counted = replace(record, restart_at=restart_at, clean_runs=record.clean_runs + 1)
     holds.set_progress(tx, counted)

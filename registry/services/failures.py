@@ -101,7 +101,7 @@ def record_in(
 def _again(
     tx: Transaction, seen: Failure, reported: ReportedFailure, located: Located, kind: FailureKind, actor: Actor
 ) -> Failure:
-    """A report shows a fault that this boot has shown before: one fault, counted, with the effect of its newest sight."""
+    """A report shows a fault that this boot has shown before: one fault, counted, whose newest sight has effect."""
     counted = failures.count_again(tx, seen)
     if not located.is_past:
         sight = replace(counted, occurred_at=reported.occurred_at, recorded_at=tx.now)
@@ -191,10 +191,12 @@ def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
             holds.set_progress(tx, replace(record, restart_at=at))
 
 
-def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, actor: Actor) -> None:
-    """Give faults that came in this boot before its first list to what that list shows in their slots."""
+def attach_waiting(
+    tx: Transaction, node: nodes.Node, boot: nodes.Boot, kinds: frozenset[str], actor: Actor
+) -> None:
+    """Give faults that came in this boot before its first list of these kinds to what that list shows in their slots."""
     by_slot: dict[str | None, Placement] = {
-        one.slot: one for one in placements.open_here(tx, boot.instance_id) if one.slot
+        one.slot: one for one in placements.open_here(tx, boot.instance_id) if one.slot and one.kind in kinds
     }
     for failure in failures.unattached(tx, boot.instance_id, node.id):
         place = by_slot.get(failure.slot)

@@ -14,12 +14,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from registry.domain.admission import NodeFacts, decide
+from registry.domain.admission import NodeFacts
 from registry.domain.passes import effective_have, resets
 from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Report
 from registry.services import receipts, runs
-from registry.services.admission import load_facts
+from registry.services.admission import decide_on, load_facts
 from registry.services.receipts import PassAnswer
 from registry.store import nodes, placements
 from registry.store.database import Database, Overtaken, Transaction
@@ -98,7 +98,7 @@ def _move_on(
     facts = replace(
         facts, silence_seconds=0.0, checks=state.checks, have=state.have, last_counted_start=state.counted_start
     )
-    decision = decide(facts, policy=policy, policy_digest=policy.digest, sequence=tx.sequence(), now=now)
+    decision = decide_on(tx, facts, policy=policy, now=now)
     return {
         "report_id": report.report_id,
         "replayed": False,

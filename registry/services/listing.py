@@ -62,7 +62,7 @@ class Applied:
 def apply_list(tx: Transaction, listing: Listing, policy: Policy) -> Applied:
     """Bring the records in line with a list, with an event for every change."""
     known = load_known(tx, listing.entries, listing.instance.id, _liveness(tx, policy))
-    applied = Applied(match_list(listing.entries, known))
+    applied = Applied(match_list(listing.entries, known, policy))
     _know_units(tx, listing, applied)
     _place(tx, listing, applied)
     settle(tx, listing.node, listing.instance, applied.matches, listing.covers, known, actor=listing.actor)

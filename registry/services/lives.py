@@ -9,7 +9,7 @@ from typing import Any
 from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.errors import InstanceSuperseded
 from registry.domain.events import Draft, EventType
-from registry.domain.identifiers import usable_text
+from registry.domain.identifiers import IdentifierType, why_unusable
 from registry.domain.reports import Notice, Report
 from registry.services import disputes, passes
 from registry.services.holding import release_with_instance
@@ -44,12 +44,18 @@ def arrive(tx: Transaction, report: Report, actor: Actor) -> Arrival:
     if node is None:
         node = nodes.insert_node(tx, report.node)
         _node_event(tx, EventType.NODE_REGISTERED, node, actor, {"revived": False})
-    elif node.retired_at is not None:
+    elif node.retired_at is not None and not _is_over(tx, instance, state, report):
         nodes.set_node(tx, node.id, retired_at=None)
         _node_event(tx, EventType.NODE_REGISTERED, node, actor, {"revived": True})
     if instance is None:
         instance, state = _begin_instance(tx, node, state, report, actor)
     return _boot(tx, node, instance, state, report, actor)
+
+
+def _is_over(tx: Transaction, instance: Instance | None, state: NodeState | None, report: Report) -> bool:
+    """Does the report come from a boot that is over? Then it says nothing of now, and a retired node stays retired."""
+    boot = nodes.find_boot(tx, instance.id, report.boot_id) if instance else None
+    return boot is not None and state is not None and boot.id != state.boot_id
 
 
 def _begin_instance(
@@ -104,6 +110,10 @@ def begin_boot(state: NodeState, boot: Boot) -> None:
     state.passes["clean_in_boot"] = []
 
 
+_HOST_RULES = (IdentifierType.SERIAL, IdentifierType.UUID)
+"""What is no serial or no UUID names no host either: firmware fills both fields with the same junk."""
+
+
 def note_host(tx: Transaction, arrival: Arrival, report: Report, actor: Actor) -> list[Notice]:
     """Keep what each source says of the host; a change within one source is an event.
 
@@ -116,8 +126,8 @@ def note_host(tx: Transaction, arrival: Arrival, report: Report, actor: Actor) -
     for source, values in report.host.items():
         changed = {}
         for name, printed in values.items():
-            value, before = usable_text(printed), on_record.get(source, {}).get(name)
-            if value is None or value == before:
+            value, before = printed.strip(), on_record.get(source, {}).get(name)
+            if value == before or any(why_unusable(type_, printed) for type_ in _HOST_RULES):
                 continue
             nodes.save_host_value(tx, node.id, source, name, value)
             changed.update({name: {"from": before, "to": value}} if before else {})

@@ -21,6 +21,7 @@ from registry.services.targets import candidates, find_units, get_unit
 from registry.store import devices, nodes, placements
 from registry.store.database import Snapshot, Transaction, from_micros
 from registry.store.devices import Device
+from registry.store.placements import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +135,25 @@ def _in_place(
         return Located(None, node, current, None)
     at = min(reported.occurred_at or tx.now, tx.now)
     is_past = is_past or (boot is None and _is_past(tx, node, current, reported.occurred_at))
-    moment = at if is_past else _since_listed(tx, node, at)
-    then = placements.in_slot_at(tx, node.id, slot, moment) if moment else []
+    then = placements.in_slot_at(tx, node.id, slot, at) if is_past else _in_slot_since_listed(tx, node, slot, at)
     device = devices.get_devices(tx, [then[0].device_id])[then[0].device_id] if then else None
     return Located(device, node, current, slot)
 
 
-def _since_listed(snapshot: Snapshot, node: nodes.Node, at: datetime) -> datetime | None:
-    """Give the time to look at for a fault of the current boot: what was placed before its first list may be gone.
+def _in_slot_since_listed(snapshot: Snapshot, node: nodes.Node, slot: str, at: datetime) -> list[Placement]:
+    """What was in a slot at a time of the current boot, or before: what was there before its first list may be gone.
 
-    None while that list has not come: the fault waits for it.
+    Each kind has its own first list, for GPUs and EFAs may come in separate reports. What no list has shown yet is not
+    here: the fault waits for it.
     """
     state = nodes.find_state(snapshot, node.id)
     if state is None or node.retired_at is not None:
-        return at
-    first = min((one["first"] for one in state.listed.values()), default=None)
-    return max(at, from_micros(first)) if first is not None else None
+        return placements.in_slot_at(snapshot, node.id, slot, at)
+    found: list[Placement] = []
+    for kind, listed in state.listed.items():
+        then = placements.in_slot_at(snapshot, node.id, slot, max(at, from_micros(listed["first"])))
+        found += [one for one in then if one.kind == kind]
+    return found
 
 
 def _register(tx: Transaction, name: str) -> nodes.Node:

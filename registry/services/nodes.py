@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from registry.domain.actors import Actor, Subject, SubjectKind
-from registry.domain.admission import Decision, Disposition, ReasonCode, decide
 from registry.domain.errors import FieldError, InvalidField, NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.known import Outcome
+from registry.domain.node_status import node_status
 from registry.domain.policy import Policy
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import disputes, passes
-from registry.services.admission import load_facts
+from registry.services.admission import decide_in
 from registry.services.listing import close_all
 from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.subjects import of_devices, told
@@ -61,14 +61,15 @@ def _get(snapshot: Snapshot, name: str) -> Node:
 
 def _shown(snapshot: Snapshot, name: str, policy: Policy, now: datetime) -> dict[str, Any]:
     node = _get(snapshot, name)
-    facts = load_facts(snapshot, name, policy=policy, now=now)
-    decision = decide(facts, policy=policy, policy_digest=policy.digest, sequence=snapshot.sequence(), now=now)
+    decision = decide_in(snapshot, name, policy=policy, now=now)
+    is_retired, until = node.retired_at is not None, node.maintenance_until
+    word = node_status(decision, is_retired=is_retired, maintenance_until=until, now=now)
     state = nodes.find_state(snapshot, node.id)
     instance = nodes.get_instance(snapshot, state.instance_id) if state else None
     boot = nodes.get_boot(snapshot, state.boot_id) if state else None
     return {
         "name": name,
-        "state": _state(node, decision, now),
+        "state": str(word),
         "provider_id": instance.provider_id if instance else None,
         "boot_id": boot.boot_id if boot else None,
         "profile": state.profile if state else None,
@@ -82,20 +83,6 @@ def _shown(snapshot: Snapshot, name: str, policy: Policy, now: datetime) -> dict
         "conditions": [],
         "admission": decision.to_json(),
     }
-
-
-def _state(node: Node, decision: Decision, now: datetime) -> str:
-    """Say in one word where a node stands, what outranks the rest first."""
-    codes = {reason.code for reason in decision.reasons}
-    if node.retired_at is not None:
-        return "retired"
-    if node.maintenance_until is not None and node.maintenance_until > now:
-        return "maintenance"
-    if codes & {ReasonCode.REPORT_STALE, ReasonCode.NODE_UNKNOWN}:
-        return "stale"
-    if decision.disposition is Disposition.DRAIN:
-        return "draining"
-    return "admitted" if decision.admitted else "held"
 
 
 def _details(snapshot: Snapshot, node: Node, state: NodeState | None, now: datetime) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,3 +65,12 @@ def page_of(
     after = key(kept[-1]) if len(rows) > page.limit else None
     cursor = base64.urlsafe_b64encode(f"k:{after}".encode()).decode().rstrip("=") if after else None
     return Page([show(one) for one in kept], cursor)
+
+
+def page_of_few(items: Iterable[dict[str, Any]], filters: Mapping[str, str], page: PageRequest, *, key: str) -> Page:
+    """Make a page of a list so short that all of it was read: the items whose fields fit, in the order of one field."""
+    after = key_of(page)
+    fitting = [one for one in items if all(one[name] == value for name, value in filters.items())]
+    ordered = sorted(fitting, key=lambda one: str(one[key]), reverse=page.newest_first)
+    left = [one for one in ordered if after is None or (one[key] < after if page.newest_first else one[key] > after)]
+    return page_of(left, page, lambda one: str(one[key]), lambda one: one)

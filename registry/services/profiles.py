@@ -12,8 +12,10 @@ from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.errors import NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.profiles import BUILT_IN, Profile, from_json
+from registry.services import passes
+from registry.services.pages import Page, PageRequest, page_of_few
 from registry.store import nodes, profiles
-from registry.store.database import Database, Snapshot
+from registry.store.database import Database, Snapshot, Transaction
 
 
 def find_profile(snapshot: Snapshot, name: str) -> Profile | None:
@@ -28,12 +30,12 @@ def parse_profile(name: str, body: Any) -> Profile | None:
     return from_json(name, json.loads(body) if isinstance(body, str) else body)
 
 
-def list_profiles(db: Database) -> list[dict[str, Any]]:
-    """Return every profile in force, by name, each with `built_in`."""
+def list_profiles(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
+    """Return the profiles in force in the order of their names, each with `built_in`."""
     with db.read() as snapshot:
         own = profiles.list_profile_bodies(snapshot)
     all_ = {**BUILT_IN, **{name: from_json(name, body) for name, body in own.items()}}
-    return [_shown(all_[name]) for name in sorted(all_)]
+    return page_of_few(map(_shown, all_.values()), filters, page, key="name")
 
 
 def show_profile(db: Database, name: str) -> dict[str, Any]:
@@ -55,11 +57,24 @@ def set_profile(
         before = profiles.find_profile_body(tx, name)
         if before == stored:
             return _shown(profile), False
+        in_force = find_profile(tx, name)
         profiles.save_profile(tx, name, stored)
-        for node_id in profiles.nodes_of_profile(tx, name):
-            nodes.forget_digest(tx, node_id=node_id)
+        if in_force is None or in_force.to_json() != stored:
+            _begin_anew(tx, name, actor)
         tx.record(Draft(EventType.PROFILE_SET, actor, (Subject(SubjectKind.PROFILE, name),), {"profile": stored}))
     return _shown(profile), before is None
+
+
+def _begin_anew(tx: Transaction, name: str, actor: Actor) -> None:
+    """What nodes of a profile proved, they proved of what it asked before."""
+    for node_id in profiles.nodes_of_profile(tx, name):
+        node, state = nodes.get_node_by_id(tx, node_id), nodes.find_state(tx, node_id, lock=True)
+        if node is None or state is None:
+            continue
+        passes.reset(tx, node.name, state, why="profile_changed", detail=name, actor=actor)
+        state.counted_start = state.counted_end = None
+        state.digest = {}
+        nodes.save_state(tx, state)
 
 
 def _shown(profile: Profile) -> dict[str, Any]:

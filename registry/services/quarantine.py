@@ -116,7 +116,11 @@ def _try_out(snapshot: Snapshot, command: OpenQuarantines, template: Hold) -> li
         outcome = "already_open" if already or target.key in seen else "opened"
         seen.add(target.key)
         item: dict[str, Any] = {"target": dict(asked), "outcome": outcome}
-        items.append({**item, "quarantine": shown(snapshot, already, template.opened_at)} if already else item)
+        if already:
+            item["quarantine"] = shown(snapshot, already, template.opened_at)
+        elif outcome == "opened" and target.match is HoldMatch.PLACE:
+            item["message"] = PLACE_WARNING
+        items.append(item)
     return items
 
 

@@ -62,10 +62,11 @@ def _accept(tx: Transaction, report: Report, actor: Actor, policy: Policy) -> di
     if before is not None:
         return answer(tx, report, before, policy, replayed=True)
     arrival = arrive(tx, report, actor)
-    notices = note_host(tx, arrival, report, actor)
+    notices: list[Notice] = []
     if _is_late(arrival, report):
         verdict = _keep_evidence(tx, arrival, report, actor)
     else:
+        notices += note_host(tx, arrival, report, actor)
         verdict = _apply(tx, arrival, report, actor, policy, notices)
     # Evidence may have put the passes back through the node's row, so what was told is read from there.
     told = PassAnswer.of(verdict, have=arrival.state.have, need=policy.pass_count)
@@ -199,11 +200,11 @@ def _take_list(
     listing = Listing(
         arrival.node, arrival.instance, report.entries or (), covers, report.partial, frozenset(waived), actor
     )
-    is_first = not covers <= state.listed.keys()
+    fresh = covers - state.listed.keys()
     nodes.save_state(tx, state)
     applied = apply_list(tx, listing, policy)
-    if is_first:
-        attach_waiting(tx, arrival.node, arrival.boot, actor)
+    if fresh:
+        attach_waiting(tx, arrival.node, arrival.boot, fresh, actor)
     arrival.state = state = _state_of(tx, arrival)
     for kind in covers:
         state.listed.setdefault(kind, {"count": 0, "partial": False, "unidentified": [], "first": to_micros(tx.now)})
@@ -379,7 +380,7 @@ def _line(applied: Applied, index: int) -> dict[str, Any]:
         "name": entry.name,
         "model": entry.model or (unit.model if unit else None),
         "part_number": entry.part_number or (unit.part_number if unit else None),
-        "module_id": entry.module_id,
+        "module_id": usable.get("module_id"),
         "firmware": dict(entry.firmware),
         "readings": dict(entry.readings),
         "identifiers": [{"type": one.type, "value": one.value, "usable": one.is_usable} for one in printed],

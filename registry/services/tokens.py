@@ -12,6 +12,7 @@ import hmac
 import re
 import secrets
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +21,7 @@ from registry.domain.errors import FieldError, InvalidField, NotFound, NotOpen, 
 from registry.domain.events import Actor, Draft, EventType, Subject, SubjectKind
 from registry.domain.roles import Role
 from registry.domain.times import rfc3339
+from registry.services.pages import Page, PageRequest, page_of_few
 from registry.store import tokens as store
 from registry.store.database import Database, new_id
 
@@ -104,6 +106,11 @@ def list_tokens(db: Database) -> list[TokenView]:
     """Return all tokens, the newest first, revoked ones too."""
     with db.read() as snapshot:
         return [_view(row) for row in store.list_tokens(snapshot)]
+
+
+def page_tokens(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
+    """Return tokens by their fields, revoked ones too."""
+    return page_of_few((view.to_json() for view in list_tokens(db)), filters, page, key="id")
 
 
 def revoke_token(db: Database, token_id: str, actor: Actor, now: datetime) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which holds are there, and which of them meet a unit, a board, a machine or something never seen?
 
-"Is it quarantined?" is answered here and nowhere else: `open_on` for records, `open_on_node` for what stands on a node.
+"Is it quarantined?" is answered here and nowhere else: `open_on` for records, `open_on_node` for what stands on a node,
+`HELD` for lists that are read by their state.
 """
 
 from __future__ import annotations
@@ -48,6 +49,14 @@ COLUMNS = (
     "q.release_policy, q.is_permanent, q.is_drain, q.opened_at, q.review_at, q.expires_at, q.fault_at, q.restart_at, "
     "q.clean_runs, q.released_at, q.released_by, q.release_reason, q.evidence"
 )
+
+
+HELD = (
+    "EXISTS (SELECT 1 FROM hold_target t JOIN quarantine q ON q.id = t.quarantine_id WHERE t.is_open = 1 "
+    "AND ((t.kind = 'unit' AND t.ref = d.id) OR (t.kind = 'board' AND t.ref = d.board_id)) "
+    "AND (q.release_policy <> 'at_expiry' OR q.expires_at > ?))"
+)
+"""Whether the unit `d` of a query has a hold in force, on itself or on its board. Takes the time as parameter."""
 
 
 def record_of(row: Sequence[Any]) -> HoldRecord:

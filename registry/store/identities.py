@@ -153,15 +153,16 @@ def _places(snapshot: Snapshot, devices: Sequence[Device], is_live: Callable[[da
     rows = in_chunks(
         snapshot,
         lambda marks: (
-            "SELECT p.device_id, n.name, p.instance_id, p.slot, n.retired_at, s.reported_at FROM placement p "
+            "SELECT p.device_id, n.name, p.instance_id, p.slot, COALESCE(n.retired_at, p.missing_since), s.reported_at "
+            "FROM placement p "
             "JOIN node n ON n.id = p.node_id LEFT JOIN node_state s ON s.node_id = n.id "
             f"WHERE p.until_at IS NULL AND p.device_id IN ({marks})"
         ),
         [one.id for one in devices],
     )
     return {
-        device: Place(name, instance, slot, is_live=retired is None and at is not None and is_live(from_micros(at)))
-        for device, name, instance, slot, retired, at in rows
+        device: Place(name, instance, slot, is_live=gone is None and at is not None and is_live(from_micros(at)))
+        for device, name, instance, slot, gone, at in rows
     }
 
 

@@ -53,8 +53,9 @@ class Boot:
 class NodeState:
     """The row that a node's own reports rewrite, and nothing but they.
 
-    `listed` holds per kind what the last list amounted to and when the first of this boot came, `entries` what it said line by line, `runs` the newest
-    rounds of checks, `passes` the ids of counted runs, their stamps and the per-boot checks that came clean.
+    `listed` holds per kind what the last list amounted to and when the first of this boot came, `entries` what it said
+    line by line, `runs` the newest rounds of checks, `passes` the ids of counted runs, their stamps and the per-boot
+    checks that came clean.
     `digest` maps the kinds a message spoke for to the digest of what it said, with the results derived from it: the
     same said again is an unchanged report.
     """
@@ -325,7 +326,8 @@ def forget_digest(tx: Transaction, *, node_id: str | None = None, instance_id: s
 def find_last_report(snapshot: Snapshot, node_id: str) -> datetime | None:
     """Return when a node reported last; None for one that never did or is retired."""
     row = snapshot.one(
-        "SELECT s.reported_at FROM node n JOIN node_state s ON s.node_id = n.id WHERE n.id = ? AND n.retired_at IS NULL",
+        "SELECT s.reported_at FROM node n JOIN node_state s ON s.node_id = n.id "
+        "WHERE n.id = ? AND n.retired_at IS NULL",
         (node_id,),
     )
     return from_micros(row[0]) if row else None
@@ -362,22 +364,9 @@ def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
     )
     if row is None:
         return None
-    (
-        id_,
-        name,
-        retired,
-        until,
-        reason,
-        instance_id,
-        chassis,
-        profile,
-        body,
-        reported,
-        have,
-        counted,
-        checks,
-        listed,
-    ) = row
+    id_, name, retired, until, reason, instance_id, chassis, profile, body, reported, have, counted, checks, listed = (
+        row
+    )
     at = from_micros
     return Standing(
         node_id=id_,

@@ -14,17 +14,10 @@ from typing import Any
 from registry.store import conflicts, devices, failures, holds
 from registry.store.database import Snapshot, to_micros
 
-HELD = (
-    "EXISTS (SELECT 1 FROM hold_target t JOIN quarantine q ON q.id = t.quarantine_id WHERE t.is_open = 1 "
-    "AND ((t.kind = 'unit' AND t.ref = d.id) OR (t.kind = 'board' AND t.ref = d.board_id)) "
-    "AND (q.release_policy <> 'at_expiry' OR q.expires_at > ?))"
-)
-"""A unit with a hold in force, on itself or on its board. Takes the time as parameter."""
-
 DISPUTED = "EXISTS (SELECT 1 FROM conflict_party x WHERE x.kind = 'device' AND x.ref = d.id AND x.is_open = 1)"
 
 DEVICE_STATE = (
-    f"CASE WHEN {HELD} THEN 'quarantined' WHEN {DISPUTED} THEN 'conflict' WHEN p.id IS NULL THEN 'detached' "
+    f"CASE WHEN {holds.HELD} THEN 'quarantined' WHEN {DISPUTED} THEN 'conflict' WHEN p.id IS NULL THEN 'detached' "
     "WHEN p.missing_since IS NOT NULL THEN 'missing' ELSE 'in_service' END"
 )
 """The state of a unit, the gravest first. Takes the time as parameter."""

@@ -33,12 +33,12 @@ def check(response: TestResponse, status: int, code: str) -> dict[str, Any]:
     assert response.content_type == "application/problem+json"
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     problem: dict[str, Any] = json.loads(response.data)
-    assert {"type", "title", "status", "code", "detail", "instance"} <= problem.keys()
+    assert {"type", "title", "status", "code", "detail", "errors", "instance"} <= problem.keys()
     assert (problem["status"], problem["code"]) == (status, code)
     assert problem["code"] in PROBLEM_CODES
     assert problem["instance"] == response.headers["X-Request-Id"]
     assert problem["detail"]
-    for error in problem.get("errors", []):
+    for error in problem["errors"]:
         assert error["pointer"] == "" or error["pointer"].startswith("/")
         assert error["detail"]
     return problem

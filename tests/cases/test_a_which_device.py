@@ -104,11 +104,13 @@ def test_gpus_of_one_board_are_several_and_a_fault_is_one_of_them(world: World, 
     world.admit("node-a", board)
 
     failure = world.fault("xid_79", node="node-a", slot=f"0000{board[1]['slot']}")
+    named = world.fault("xid_31", node="node-a", device="0324017000007", slot=board[2]["slot"])
 
     assert len(world.devices()) == 4
     assert len({device["board"] for device in world.devices()}) == 1
     assert failure["uuid"] == board[1]["uuid"]
-    found = world.operator.get("/v1/failures").json["items"]
+    assert named["uuid"] == board[2]["uuid"]
+    found = world.operator.get("/v1/failures", query_string={"code": "xid_79"}).json["items"]
     assert [one["device"] for one in found] == [failure["device"]]
     reasons = [one for one in world.decision()["reasons"] if one["code"] == "device_quarantined"]
     assert [one["device"]["slot"] for one in reasons] == [one["slot"] for one in board]
@@ -172,6 +174,22 @@ def test_a_slice_is_a_part_of_its_gpu_and_never_a_device(world: World) -> None:
     assert listed.status_code == 422
     assert "slice" in listed.json["detail"]
     assert [device["uuid"] for device in world.devices()] == [parent]
+
+
+def test_a_slice_of_nobody_known_is_a_fault_that_blocks_its_node_until_it_is_withdrawn(world: World) -> None:
+    """C07."""
+    world.expect(1)
+    world.admit("node-a", [card(1)])
+
+    new = world.fault("xid_79", device="MIG-bbbb0001-0000-0000-0000-000000000001", node="node-a")
+    old = world.fault("xid_79", device="MIG-GPU-cccc0001-0000-0000-0000-000000000001/1/0", node="node-a")
+
+    assert [(one["device"], one["attached"]) for one in (new, old)] == [(None, False)] * 2
+    assert codes(world.decision()).count("fault_unattached") == 2
+    for one in (new, old):
+        world.operator.post(f"/v1/failures/{one['id']}/withdraw", json={"reason": "of another machine"})
+    assert "fault_unattached" not in codes(world.decision())
+    assert len(world.devices()) == 1
 
 
 def test_a_slice_that_a_list_named_means_its_gpu_and_repartitioning_frees_nobody(world: World) -> None:

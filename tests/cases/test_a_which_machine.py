@@ -15,6 +15,7 @@ from tests.cases.conftest import World, card, codes, one_engine
     "placeholder",
     [
         *("To be filled by O.E.M.", "To Be Filled By O.E.M", " to be filled by o.e.m. ", "TO BE FILLED BY  O.E.M."),
+        *("Default_String", "ToBeFilledByO.E.M.", "0123456789", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", "INVALID"),
         *("Default string", "Not Specified", "System Serial Number", "None", "0", "Chassis Serial Number", "N/A"),
     ],
 )
@@ -119,3 +120,35 @@ def test_devices_take_their_history_along_and_leave_no_passes(
     assert page["node"] == "node-b"
     assert len(world.devices()) == 16
     assert world.show("node-a")["missing"] == []
+
+
+def test_two_nodes_that_changed_names_take_their_devices_along(world: World) -> None:
+    """C18."""
+    world.expect(4)
+    one, two = [card(number) for number in range(4)], [card(number + 4, slot=card(number)["slot"]) for number in range(4)]
+    world.admit("node-a", one)
+    world.admit("node-b", two)
+    world.clock.advance(31)
+
+    world.report("node-a", two)
+    world.report("node-b", one)
+    world.clock.advance(31)
+    last = [world.report("node-a", two), world.report("node-b", one)]
+
+    assert [answer["admission"]["admitted"] for answer in last] == [True, True]
+    assert world.operator.get("/v1/conflicts").json["items"] == []
+    assert {device["serial"] for device in world.devices(node="node-b")} == {device["serial"] for device in one}
+    assert len(world.devices()) == 8
+
+
+def test_what_comes_late_does_not_change_the_host(world: World) -> None:
+    """C15."""
+    world.expect(1)
+    world.report("node-a", [card(1)], host={"dmi": {"serial": "X1"}}, boot_id="boot-1")
+    world.report("node-a", [card(1)], host={"dmi": {"serial": "X2"}}, boot_id="boot-2")
+
+    late = world.report("node-a", [card(1)], host={"dmi": {"serial": "X1"}}, boot_id="boot-1")
+
+    assert late["pass"]["because"] == "not_current"
+    assert world.show()["host"] == {"dmi": {"serial": "X2"}}
+    assert len(world.events("node.host_changed")) == 1

@@ -142,3 +142,57 @@ def test_what_is_no_address_is_refused_and_shown(world: World, garbage: str) -> 
     assert [answer.status_code for answer in answers] == [422] * 4
     assert all(garbage in answer.text for answer in answers), [answer.text for answer in answers]
     assert world.operator.get("/v1/nodes/node-a").status_code == 404
+
+
+def test_a_fault_of_a_gpu_off_the_bus_is_tied_to_who_was_last_in_its_place(world: World) -> None:
+    """C30."""
+    world.expect(2)
+    cards = [card(1), card(2)]
+    world.admit("node-a", cards)
+    world.report("node-a", cards[1:])
+    world.clock.advance(300)
+
+    failure = world.fault("xid_79", node="node-a", slot="0000:11:00")
+    other = world.fault("xid_79", node="node-a", slot="0000:77:00")
+
+    assert failure["serial"] == cards[0]["serial"]
+    assert world.operator.get(f"/v1/devices/{cards[0]['serial']}").json["state"] == "quarantined"
+    assert (other["device"], other["attached"]) == (None, False)
+    found = codes(world.decision())
+    assert "fault_unattached" in found
+    assert found.index("device_quarantined") < found.index("fault_unattached")
+
+
+def test_a_fault_told_late_belongs_to_who_was_in_the_place_then(world: World) -> None:
+    """C32."""
+    world.expect(1)
+    old, new = card(1), card(9, slot=card(1)["slot"])
+    world.report("node-a", [old])
+    seen_at = world.clock.advance(60)
+    world.clock.advance(60)
+    world.report("node-a", [new])
+    world.clock.advance(60)
+
+    then = world.fault("xid_79", node="node-a", slot=old["slot"], occurred_at=seen_at.isoformat())
+    now = world.fault("xid_31", node="node-a", slot=old["slot"])
+
+    assert (then["serial"], now["serial"]) == (old["serial"], new["serial"])
+    assert "device_quarantined" not in codes(world.decision())
+    world.report("node-b", [old])
+    assert "device_quarantined" in codes(world.decision("node-b"))
+
+
+def test_a_fault_that_comes_before_the_first_list_waits_for_it(world: World) -> None:
+    """C32."""
+    world.expect(1)
+    world.report("node-a", checks=[])
+    early = world.fault("xid_79", node="node-a", slot="00000000:11:00.0")
+
+    blocked = codes(world.decision())
+    world.report("node-a", [card(1)])
+
+    assert (early["device"], "fault_unattached" in blocked) == (None, True)
+    (failure,) = world.operator.get("/v1/failures").json["items"]
+    assert failure["serial"] == card(1)["serial"]
+    assert codes(world.decision())[0] == "device_quarantined"
+    assert "fault_unattached" not in codes(world.decision())

@@ -23,6 +23,7 @@ from registry.domain.admission import (
     ReasonCode,
     Withheld,
     decide,
+    decide_hardware,
     exit_code,
 )
 from registry.domain.checks import CheckState
@@ -364,3 +365,19 @@ def test_the_line_names_each_code_once() -> None:
 def test_a_device_of_which_nothing_is_known_is_still_named() -> None:
     assert str(DeviceRef(kind="gpu", slot="0000:01:00.0")) == "GPU without identity in 0000:01:00.0"
     assert str(DeviceRef()) == "Device without identity"
+
+
+@pytest.mark.parametrize(("drain", "disposition"), [(False, Disposition.HOLD), (True, Disposition.DRAIN)])
+def test_hardware_alone_is_judged_by_its_holds(drain: bool, disposition: Disposition) -> None:
+    facts = NodeFacts("", holds=(make_hold(drain=drain),))
+
+    found = decide_hardware(facts, policy=Policy(), policy_digest="sha256:0", sequence=7, now=NOON)
+
+    assert [reason.code for reason in found.reasons] == [ReasonCode.DEVICE_QUARANTINED]
+    assert (found.admitted, found.disposition) == (False, disposition)
+
+
+def test_hardware_alone_without_holds_is_let_in() -> None:
+    found = decide_hardware(NodeFacts(""), policy=Policy(), policy_digest="sha256:0", sequence=7, now=NOON)
+
+    assert (found.admitted, found.disposition, found.reasons) == (True, Disposition.ADMIT, ())

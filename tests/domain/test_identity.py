@@ -21,6 +21,7 @@ from registry.domain.identity import (
     match,
     normalise_slot,
 )
+from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
 from tests.keeper import Keeper, efa, gpu
 
@@ -680,7 +681,7 @@ class TestRulings:
         (conflict,) = keeper.list("a", gpu(1, serial=S))
         keeper.rulings[conflict.fingerprint] = "unit-1"
 
-        (here,) = match([gpu(1, serial=S)], keeper.known("a"))
+        (here,) = match([gpu(1, serial=S)], keeper.known("a"), Policy())
         (elsewhere,) = keeper.list("a", gpu(1, serial=S, slot=C))
 
         assert conflict.fingerprint == Fingerprint("gpu", "nvidia", gpu(1).uuid or "", "", S, "a", gpu(1).slot or "")
@@ -710,7 +711,9 @@ class TestRulings:
         first = keeper.list("a", gpu(slot=A, uuid=U1), gpu(slot=B, uuid=U1), gpu(3), gpu(4))
         keeper.rulings = {first[0].fingerprint: "unit-1", first[1].fingerprint: "unit-2"}
 
-        assert units(match([gpu(slot=A, uuid=U1), gpu(slot=B, uuid=U1)], keeper.known("a"))) == ["unit-1", "unit-2"]
+        both = match([gpu(slot=A, uuid=U1), gpu(slot=B, uuid=U1)], keeper.known("a"), Policy())
+
+        assert units(both) == ["unit-1", "unit-2"]
 
     def test_a_ruling_settles_a_serial_on_two_nodes_but_not_one_unit_on_two(self, keeper: Keeper) -> None:
         keeper.list("a", gpu(slot=A, uuid=U1, serial=S), gpu(slot=B, uuid=U2, serial=S))

@@ -41,7 +41,7 @@ def _running(server: LiveServer) -> Iterator[LiveServer]:
     try:
         yield server
     finally:
-        server.stop()
+        server.kill()  # a good end takes seconds, and has tests of its own
     assert "Traceback" not in server.log(), server.log()
 
 

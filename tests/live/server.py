@@ -129,16 +129,6 @@ class LiveServer:
         self.kill()
         raise AssertionError(f"the server did not start:\n{self.log()}")
 
-    def stop(self) -> None:
-        """End it as an operator would."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise
-
     def kill(self) -> None:
         """End all its processes with one `kill -9`, whatever they are doing."""
         assert self.process is not None

@@ -135,8 +135,9 @@ class Model(Acts):
     ) -> None:
         listed = {one.unit: one for one in lines if one.outcome in {"known", "new"}}
         taken = {one.entry.slot for one in listed.values()}
+        disputed = {unit for one in lines if one.outcome == "conflict" for unit in one.involved}
         for stay in self.open_stays(node):
-            if stay.unit in listed or stay.unit.kind not in covers:
+            if stay.unit in {*listed, *disputed} or stay.unit.kind not in covers:
                 continue
             is_waived = self.waiver(node, stay.unit.kind, now) is not None
             if stay.slot in taken:

@@ -111,9 +111,9 @@ class Acts:
         unit = self._unit_at(name, slot, first or then if is_before_list else then)
         if is_before_list and first is None:
             unit = None
-        if unit is None and look_up(code).is_fault:
-            waits_for = node.boot if is_before_list and first is None else None
-            self.unattached.append(Fault(id_, code, name, node.life, slot, then, waits_for))
+        if unit is None and look_up(code).effect.is_blocking:
+            is_early = is_before_list and first is None
+            self.unattached.append(Fault(id_, code, name, node.life, slot, then, node.boot, is_early))
         self._take_effect(code, unit, node, then, now, is_past=is_past)
         return "recorded"
 
@@ -137,11 +137,11 @@ class Acts:
 
     def attach_waiting(self, node: Node, covers: frozenset[str], now: datetime) -> None:
         """The first list of a boot says whose the faults were that came before it."""
-        for fault in [one for one in self.unattached if one.first_list == node.boot and one.node == node.name]:
+        for fault in [one for one in self.unattached if one.is_early and (one.node, one.boot) == (node.name, node.boot)]:
             kind = "gpu" if int(fault.slot[5:7], 16) < 0x80 else "efa"
             if kind not in covers or fault.life != node.life:
                 continue
-            fault.first_list = None
+            fault.is_early = False
             here = [one.unit for one in self.open_stays(node) if one.slot == fault.slot]
             if here:
                 self.unattached.remove(fault)
@@ -158,18 +158,22 @@ class Acts:
         carrier = self.nodes[unit.stay.node] if unit and unit.stay else None if unit else node
         if carrier is not None and kind.effect.is_blocking and (is_permanent or not is_past):
             carrier.have, carrier.fault_at = 0, now
+        if is_past and not is_permanent and carrier is not None and carrier is node:
+            return  # it has booted since, and proves itself by passes
         if unit is not None and kind.effect in {Effect.QUARANTINE, Effect.PERMANENT}:
             self._hold_by_rule(code, unit, "manual" if is_permanent else "after_passes", at, now)
 
     def _hold_by_rule(self, code: str, unit: Unit, ends: str, at: datetime, now: datetime) -> None:
         bind: Bind = ("board", unit.board) if unit.kind == "gpu" else ("unit", unit)
-        if any(bind in binds and at <= freed_at for binds, freed_at in self.freed):
+        if any(binds & {bind, ("unit", unit)} and at <= freed_at for binds, freed_at in self.freed):
             return
         owner = f"rule:{code}"
         for hold in self.holds:
-            if hold.owner == owner and bind in hold.binds:
+            if hold.owner != owner or bind not in hold.binds:
+                continue
+            if hold.restart_at is None or at >= hold.restart_at:
                 hold.fault_at, hold.restart_at, hold.clean_runs = max(hold.fault_at, at), None, 0
-                return
+            return
         self.holds.append(Hold("", owner, bind, {bind}, ends, self._is_place(unit), at))
 
     def _is_place(self, unit: Unit) -> bool:
@@ -271,6 +275,8 @@ class Acts:
         node.counted_start = node.counted_end = None
         node.checks, node.rounds, node.listed = {}, {}, {}
         node.first_list_at = {}
+        for fault in self.unattached:  # a node that comes back begins anew: its next list is the first again
+            fault.is_early |= (fault.node, fault.life, fault.boot) == (name, node.life, node.boot)
 
     def waive(self, name: str, kind: str, count: int, until: datetime, now: datetime) -> None:
         """Accept a count; what is missing is let go. A time that is over ends it."""

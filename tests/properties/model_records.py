@@ -90,7 +90,7 @@ class Conflict:
 
 @dataclass(eq=False)
 class Fault:
-    """A fault that names a slot in which nothing is known to be. `first_list`: it waits for the first list of a boot."""
+    """A fault that names a slot in which nothing is known to be. `is_early`: it waits for the first list of its boot."""
 
     id: str
     code: str
@@ -98,7 +98,8 @@ class Fault:
     life: str
     slot: str
     at: datetime
-    first_list: str | None
+    boot: str
+    is_early: bool
 
 
 @dataclass

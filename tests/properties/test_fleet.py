@@ -86,10 +86,15 @@ class FleetMachine(RuleBasedStateMachine):
         self.count = 0
         self.failure_ids: dict[str, str] = {}
 
-    @initialize()
-    def profiles(self) -> None:
+    @initialize(is_running=st.sampled_from([True, True, False]))
+    def begin(self, is_running: bool) -> None:
+        """An empty house, or one in which all nodes are admitted."""
         for name, body in PROFILES.items():
             set_profile(self.db, name, body, actor=ALICE, now=self.now)
+        for _ in range(2 if is_running else 0):
+            self.fleet.clock.advance(31)
+            for node in NODES:
+                self.send(self.compose(node, self.whole(node)))
 
     @property
     def db(self) -> Database:
@@ -122,8 +127,10 @@ class FleetMachine(RuleBasedStateMachine):
         answer = accept_report(self.db, report, actor=actor, policy=self.fleet.policy, now=self.now)
         told = answer["pass"]
         assert (told["counted"], told["because"], told["have"]) == wanted, told
-        assert {one["code"] for one in answer["admission"]["reasons"]} == self.model.codes(report.node, self.now)
+        codes = {one["code"] for one in answer["admission"]["reasons"]}
+        assert codes == self.model.codes(report.node, self.now), answer["admission"]
         self.told[report.node].last = report
+        self.learn_holds()
 
     def compose(self, name: str, entries: list[DeviceEntry] | None, **changes: object) -> Report:
         told = self.told[name]
@@ -496,6 +503,7 @@ class FleetMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """The chain is whole, and every subject counts its own events without a gap."""
         try:
+            self.audit()
             verified = audit.verify(self.db)
             assert verified["ok"], verified
             assert verified["entries"] == len(self.history)

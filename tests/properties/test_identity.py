@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from registry.domain.errors import SlotRepeated
 from registry.domain.identity import ConflictRule, Match, MatchedBy, Outcome, check_slots, match
+from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
 from tests.keeper import Keeper
 
@@ -241,8 +242,8 @@ def test_the_order_of_a_list_means_nothing(
     places = list(range(len(entries)))
     order.shuffle(places)
 
-    straight = match(entries, known)
-    mixed = match([entries[at] for at in places], known)
+    straight = match(entries, known, Policy())
+    mixed = match([entries[at] for at in places], known, Policy())
 
     _check_promises(straight)
     for at, found in zip(places, mixed, strict=True):

@@ -229,7 +229,7 @@ def test_a_failing_check_is_told_device_by_device(fleet: Fleet) -> None:
     both = (*unclean("gpu.ecc", "fail", SLOTS[1]), CheckResult("gpu.ecc", CheckStatus.FAIL, uuid(2)))
     fleet.report(checks=both)
     reasons = [one for one in fleet.decide().reasons if one.code == "check_failing"]
-    assert [one.device.serial for one in reasons if one.device] == [serial(2), serial(1)]
+    assert {one.device.serial for one in reasons if one.device} == {serial(1), serial(2)}
     assert {one.check for one in reasons} == {"gpu.ecc"}
 
 
@@ -339,3 +339,18 @@ def test_identifiers_alone_are_judged_by_the_holds_they_meet(fleet: Fleet, is_se
         ["device_quarantined"],
         [],
     ]
+
+
+def test_free_identifiers_do_not_let_an_unknown_node_in(fleet: Fleet) -> None:
+    free = {"kind": "gpu", "type": "serial", "value": serial(1)}
+    (item,) = preview(fleet.db, [{"node": "never", "identifiers": [free]}], policy=fleet.policy, now=fleet.clock.now)
+    assert (item["admitted"], [reason["code"] for reason in item["reasons"]]) == (False, ["node_unknown"])
+
+
+def test_a_device_named_beside_its_own_node_is_one_reason(fleet: Fleet) -> None:
+    fleet.admit()
+    fleet.hold({"device": serial(1)})
+    mine = {"kind": "gpu", "type": "serial", "value": serial(1)}
+    (item,) = preview(fleet.db, [{"node": "node-a", "identifiers": [mine]}], policy=fleet.policy, now=fleet.clock.now)
+    held = [reason for reason in item["reasons"] if reason["code"] == "device_quarantined"]
+    assert [reason["device"]["slot"] for reason in held] == [gpu(1).slot]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from registry.domain.policy import Policy
-from registry.domain.staleness import Outage, silence_seconds
+from registry.domain.staleness import Outage, is_stale, silence_seconds
 from registry.services.life import beat, outages, silence
 from registry.store.database import Database
 from registry.store.history import page_events
@@ -66,3 +66,9 @@ def test_silence_with_outages_that_overlap_begin_before_or_end_after(now: dateti
     assert silence_seconds(now, now + seconds(35), overlapping) == 10
     assert silence_seconds(now + seconds(25), now + seconds(100), overlapping) == 60
     assert silence_seconds(now, now - seconds(5), overlapping) == 0
+
+
+def test_a_silence_is_too_long_beyond_the_limit_and_when_nobody_was_ever_heard() -> None:
+    limit = float(Policy().report_stale_seconds)
+
+    assert [is_stale(silence, Policy()) for silence in (0.0, limit, limit + 0.1, None)] == [False, False, True, True]

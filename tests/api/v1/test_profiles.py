@@ -44,3 +44,17 @@ def test_the_policy_is_shown_with_its_digest(auditor: Asker) -> None:
     assert policy["digest"].startswith("sha256:")
     assert policy["pass_gap_seconds"] == 30
     assert policy["effects"]["xid_79"] == "permanent"
+
+
+def test_the_list_is_given_out_in_pages(operator: Asker, auditor: Asker) -> None:
+    operator.put("/v1/profiles/a-first", json=BODY)
+
+    first = auditor.get("/v1/profiles?limit=1").json
+    rest = auditor.get(f"/v1/profiles?limit=1000&cursor={first['next']}").json
+
+    assert [one["name"] for one in first["items"]] == ["a-first"]
+    names = [one["name"] for one in rest["items"]]
+    assert (names, rest["next"]) == (sorted(names), None)
+    assert "p5.48xlarge" in names
+    assert [one["name"] for one in auditor.get("/v1/profiles?name=a-first").json["items"]] == ["a-first"]
+    assert auditor.get("/v1/profiles?order=desc").json["items"][-1]["name"] == "a-first"

@@ -7,6 +7,7 @@ import pytest
 from flask import Flask
 
 from tests.api.conftest import Asker
+from tests.clock import Clock
 
 
 def made(admin: Asker, **changes: object) -> dict[str, str]:
@@ -69,3 +70,17 @@ def test_a_repeated_wish_makes_one_token_and_does_not_show_the_secret_again(admi
     assert again.json == {**first.json, "token": None}
     assert again.headers["Idempotent-Replayed"] == "true"
     assert len([one for one in admin.get("/v1/tokens").json["items"] if one["name"] == "carol"]) == 1
+
+
+def test_the_list_is_given_out_in_pages_newest_first(admin: Asker, clock: Clock) -> None:
+    wanted = []
+    for name in ("bob", "carol"):
+        clock.advance(1)
+        wanted.insert(0, made(admin, name=name)["id"])
+
+    first = admin.get("/v1/tokens?limit=1").json
+    second = admin.get(f"/v1/tokens?limit=1&cursor={first['next']}").json
+
+    assert [first["items"][0]["id"], second["items"][0]["id"]] == wanted
+    assert [one["name"] for one in admin.get("/v1/tokens?name=bob&role=operator").json["items"]] == ["bob"]
+    assert admin.get("/v1/tokens?secret=x").status_code == 422

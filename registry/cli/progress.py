@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far is long work? Shown to a person on a terminal; in a log a bar is noise."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress(doing: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Give a function that is told how much is done in all. A bar appears on standard error if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done: None
+        return
+    # Only now: loading it takes longer than most commands run.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(doing, total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When lists contradict the records or one another, who is kept out, whose holds apply, and how does it end?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from registry.domain.errors import InvalidField, NotFound, NotOpen
+from registry.services.conflicts import list_conflicts, resolve_conflict
+from registry.services.devices import list_devices, show_device
+from registry.services.history import list_events
+from registry.services.nodes import retire_node
+from tests.fleet import ALICE, EVERYTHING, Fleet, gpu, serial, uuid
+
+GPUS = frozenset({"gpu"})
+AMD = {"vendor": "amd", "serial": None}
+
+
+def b(fleet: Fleet, *devices: Any) -> dict[str, Any]:
+    """Node-b lists these GPUs."""
+    return fleet.report("node-b", instance="i-b", boot="boot-b", devices=devices, covers=GPUS)
+
+
+def a(fleet: Fleet, *devices: Any) -> dict[str, Any]:
+    """Node-a lists these GPUs."""
+    return fleet.report(devices=devices, covers=GPUS)
+
+
+def conflicts(fleet: Fleet, **filters: str) -> list[dict[str, Any]]:
+    return list_conflicts(fleet.db, filters, EVERYTHING, now=fleet.clock.now).items
+
+
+def rule(fleet: Fleet, as_: str, reason: str = "looked at it") -> dict[str, Any]:
+    """Rule on the one open conflict."""
+    (conflict,) = conflicts(fleet, state="open")
+    return resolve_conflict(
+        fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, policy=fleet.policy, now=fleet.clock.now
+    )
+
+
+def devices(fleet: Fleet) -> int:
+    return len(list_devices(fleet.db, {}, EVERYTHING, now=fleet.clock.now).items)
+
+
+def is_disputed(fleet: Fleet, node: str = "node-a") -> bool:
+    return "identity_conflict" in fleet.codes(node)
+
+
+# --- what contradicts what: each makes a conflict on node-a that involves GPU 1 ---------------------------------------
+
+
+def repeated(fleet: Fleet) -> None:
+    a(fleet, gpu(1), gpu(2))
+    a(fleet, gpu(1), gpu(1, at=2))
+
+
+def other_serial(fleet: Fleet) -> None:
+    a(fleet, gpu(1), gpu(2))
+    a(fleet, gpu(1, serial=serial(9)), gpu(2))
+
+
+def taken_board(fleet: Fleet) -> None:
+    a(fleet, gpu(1), gpu(2))
+    a(fleet, gpu(9, at=1, serial=serial(1)), gpu(2))
+
+
+def two_ids(fleet: Fleet) -> None:
+    a(fleet, gpu(1, **AMD, unique_id="0x67c6000000000001"), gpu(2, **AMD, unique_id="0x67c6000000000002"))
+    a(fleet, gpu(1, **AMD, unique_id="0x67c6000000000002"), gpu(2, at=2, vendor="amd"))
+
+
+def crowd(fleet: Fleet) -> None:
+    a(fleet, gpu(1))
+    a(fleet, gpu(1), *(gpu(n, serial=serial(1)) for n in range(2, 10)))
+
+
+def shared_serial(fleet: Fleet) -> None:
+    b(fleet, gpu(1))
+    a(fleet, gpu(9, at=1, serial=serial(1)))
+
+
+def contest(fleet: Fleet) -> None:
+    b(fleet, gpu(1))
+    a(fleet, gpu(1))
+    b(fleet, gpu(1))
+
+
+RULES: dict[str, Callable[[Fleet], None]] = {
+    "uuid_repeated": repeated,
+    "serial_differs": other_serial,
+    "board_taken": taken_board,
+    "ids_disagree": two_ids,
+    "too_many_units": crowd,
+    "serial_on_two_nodes": shared_serial,
+    "two_nodes": contest,
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_contradiction_opens_a_conflict_that_keeps_its_node_out(fleet: Fleet, name: str) -> None:
+    RULES[name](fleet)
+    opened = conflicts(fleet, state="open")
+    assert {one["rule"] for one in opened} == {name}
+    assert is_disputed(fleet)
+    assert show_device(fleet.db, uuid(1), now=fleet.clock.now)["state"] == "conflict"
+    told = list_events(fleet.db, {"type": "conflict.opened"}, EVERYTHING, now=fleet.clock.now).items
+    assert {one["data"]["conflict"] for one in told} == {one["id"] for one in opened}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_same_contradiction_again_opens_nothing_more(fleet: Fleet, name: str) -> None:
+    RULES[name](fleet)
+    before = fleet.decide().sequence
+    last = {
+        "uuid_repeated": lambda: a(fleet, gpu(1), gpu(1, at=2)),
+        "serial_differs": lambda: a(fleet, gpu(1, serial=serial(9)), gpu(2)),
+        "board_taken": lambda: a(fleet, gpu(9, at=1, serial=serial(1)), gpu(2)),
+        "ids_disagree": lambda: a(fleet, gpu(1, **AMD, unique_id="0x67c6000000000002"), gpu(2, at=2, vendor="amd")),
+        "too_many_units": lambda: a(fleet, gpu(1), *(gpu(n, serial=serial(1)) for n in range(2, 10))),
+        "serial_on_two_nodes": lambda: a(fleet, gpu(9, at=1, serial=serial(1))),
+        "two_nodes": lambda: b(fleet, gpu(1)),
+    }[name]
+    fleet.clock.advance(30)
+    last()
+    assert fleet.decide().sequence == before
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_holds_of_every_record_involved_apply(fleet: Fleet, name: str) -> None:
+    fleet.hold({"identifier": {"kind": "gpu", "type": "uuid", "value": uuid(1)}})
+    RULES[name](fleet)
+    assert "device_quarantined" in fleet.codes()
+    assert is_disputed(fleet)
+
+
+@pytest.mark.parametrize("name", [one for one in RULES if one not in {"two_nodes", "serial_on_two_nodes"}])
+def test_a_conflict_made_by_one_list_ends_when_a_covering_list_no_longer_shows_it(fleet: Fleet, name: str) -> None:
+    RULES[name](fleet)
+    fleet.report(entries=None)
+    fleet.report(devices=[], covers=frozenset({"efa"}))
+    assert is_disputed(fleet)
+    a(fleet, gpu(20), gpu(21))
+    assert not is_disputed(fleet)
+    assert conflicts(fleet, state="open") == []
+    told = list_events(fleet.db, {"type": "conflict.resolved"}, EVERYTHING, now=fleet.clock.now).items
+    assert {one["actor"]["kind"] for one in told} == {"system"}
+
+
+def test_a_conflict_ends_with_the_instance_that_made_it(fleet: Fleet) -> None:
+    other_serial(fleet)
+    fleet.report(instance="i-2", boot="boot-2", devices=[gpu(30)])
+    assert conflicts(fleet, state="open") == []
+
+
+# --- rulings ---------------------------------------------------------------------------------------------------------
+
+
+def test_ruled_the_same_the_entry_is_the_unit_from_then_on(fleet: Fleet) -> None:
+    other_serial(fleet)
+    count = devices(fleet)
+    assert rule(fleet, "same_device")["resolved_as"] == "same_device"
+    fleet.hold({"device": uuid(1)})
+    a(fleet, gpu(1, serial=serial(9)), gpu(2))
+    assert not is_disputed(fleet)
+    assert "device_quarantined" in fleet.codes()
+    assert devices(fleet) == count
+    assert show_device(fleet.db, uuid(1), now=fleet.clock.now)["serial"] == serial(1)
+
+
+def test_ruled_different_the_entry_is_a_unit_of_its_own(fleet: Fleet) -> None:
+    taken_board(fleet)
+    count = devices(fleet)
+    rule(fleet, "different_devices")
+    a(fleet, gpu(9, at=1, serial=serial(1)), gpu(2))
+    assert not is_disputed(fleet)
+    assert devices(fleet) == count + 1
+    assert show_device(fleet.db, uuid(9), now=fleet.clock.now)["slot"] == gpu(1).slot
+
+
+def test_ruled_different_on_one_board_the_boards_hold_meets_both(fleet: Fleet) -> None:
+    taken_board(fleet)
+    fleet.hold({"device": uuid(1)})
+    rule(fleet, "different_devices")
+    a(fleet, gpu(9, at=1, serial=serial(1)), gpu(2))
+    assert "device_quarantined" in fleet.codes()
+
+
+@pytest.mark.parametrize("name", ["uuid_repeated", "ids_disagree"])
+def test_what_cannot_be_one_device_is_not_ruled_the_same(fleet: Fleet, name: str) -> None:
+    RULES[name](fleet)
+    conflict = conflicts(fleet, state="open")[0]["id"]
+    with pytest.raises(InvalidField):
+        resolve_conflict(
+            fleet.db, conflict, reason="x", as_="same_device", actor=ALICE, policy=fleet.policy, now=fleet.clock.now
+        )
+    assert is_disputed(fleet)
+
+
+def test_ruled_different_a_shared_serial_is_no_boards(fleet: Fleet) -> None:
+    shared_serial(fleet)
+    rule(fleet, "different_devices")
+    a(fleet, gpu(9, at=1, serial=serial(1)))
+    b(fleet, gpu(1))
+    assert not is_disputed(fleet)
+    assert not is_disputed(fleet, "node-b")
+
+
+def test_a_ruling_needs_a_reason_and_an_open_conflict(fleet: Fleet) -> None:
+    other_serial(fleet)
+    with pytest.raises(InvalidField):
+        rule(fleet, "same_device", reason=" ")
+    ended = rule(fleet, "same_device")
+    assert (ended["state"], ended["resolved_by"], ended["resolve_reason"]) == (
+        "resolved",
+        "operator:alice",
+        "looked at it",
+    )
+    for conflict, error in ((ended["id"], NotOpen), ("nothing", NotFound)):
+        with pytest.raises(error):
+            resolve_conflict(
+                fleet.db, conflict, reason="x", as_="same_device", actor=ALICE, policy=fleet.policy, now=fleet.clock.now
+            )
+
+
+# --- two nodes, one unit ---------------------------------------------------------------------------------------------
+
+
+def test_one_list_moves_a_unit_and_contests_nothing(fleet: Fleet) -> None:
+    b(fleet, gpu(1))
+    a(fleet, gpu(1))
+    assert not is_disputed(fleet)
+    assert not is_disputed(fleet, "node-b")
+
+
+def test_a_node_that_lists_again_what_it_lost_contests_it_and_both_are_out(fleet: Fleet) -> None:
+    contest(fleet)
+    assert is_disputed(fleet)
+    assert is_disputed(fleet, "node-b")
+    (conflict,) = conflicts(fleet, state="open")
+    assert (conflict["node"], sorted(conflict["nodes"])) == ("node-b", ["node-a", "node-b"])
+
+
+@pytest.mark.parametrize("giver", ["node-a", "node-b"])
+def test_a_contest_ends_when_either_sends_a_covering_list_without_the_unit(fleet: Fleet, giver: str) -> None:
+    contest(fleet)
+    (a if giver == "node-a" else b)(fleet, gpu(5))
+    assert not is_disputed(fleet)
+    assert not is_disputed(fleet, "node-b")
+    keeper = {"node-a": "node-b", "node-b": "node-a"}[giver]
+    (b if giver == "node-a" else a)(fleet, gpu(1))
+    assert show_device(fleet.db, uuid(1), now=fleet.clock.now)["node"] == keeper
+    assert not is_disputed(fleet, keeper)
+
+
+def test_a_list_that_does_not_cover_the_kind_ends_no_contest(fleet: Fleet) -> None:
+    contest(fleet)
+    fleet.report("node-b", instance="i-b", boot="boot-b", devices=[], covers=frozenset({"efa"}))
+    assert is_disputed(fleet)
+
+
+@pytest.mark.parametrize("silent", ["node-a", "node-b"])
+def test_a_contest_ends_when_either_is_stale(fleet: Fleet, silent: str) -> None:
+    contest(fleet)
+    other = {"node-a": "node-b", "node-b": "node-a"}[silent]
+    for _ in range(5):
+        fleet.clock.advance(30)
+        (b if silent == "node-a" else a)(fleet, gpu(1))
+    assert not is_disputed(fleet, other)
+    assert show_device(fleet.db, uuid(1), now=fleet.clock.now)["node"] == other
+
+
+@pytest.mark.parametrize("gone", ["node-a", "node-b"])
+def test_a_contest_ends_when_either_is_retired(fleet: Fleet, gone: str) -> None:
+    contest(fleet)
+    retire_node(fleet.db, gone, reason=None, actor=ALICE, policy=fleet.policy, now=fleet.clock.now)
+    other = {"node-a": "node-b", "node-b": "node-a"}[gone]
+    assert not is_disputed(fleet, other)
+    (b if gone == "node-a" else a)(fleet, gpu(1))
+    assert show_device(fleet.db, uuid(1), now=fleet.clock.now)["node"] == other
+    assert not is_disputed(fleet, other)
+
+
+def test_a_contest_ends_when_the_instance_of_either_is_replaced(fleet: Fleet) -> None:
+    contest(fleet)
+    fleet.report(instance="i-2", boot="boot-2", devices=[gpu(7)])
+    assert not is_disputed(fleet, "node-b")
+
+
+def test_the_holds_of_a_contested_unit_meet_both_nodes(fleet: Fleet) -> None:
+    contest(fleet)
+    fleet.hold({"device": uuid(1)})
+    assert "device_quarantined" in fleet.codes()
+    assert "device_quarantined" in fleet.codes("node-b")
+
+
+def test_a_node_that_knows_of_its_loss_may_list_the_unit_again(fleet: Fleet) -> None:
+    b(fleet, gpu(1))
+    a(fleet, gpu(1))
+    b(fleet, gpu(5))
+    b(fleet, gpu(1))
+    assert not is_disputed(fleet)
+    assert not is_disputed(fleet, "node-b")
+    assert show_device(fleet.db, uuid(1), now=fleet.clock.now)["node"] == "node-b"
+
+
+def test_a_unit_that_is_missing_where_it_moved_may_be_back_where_it_was(fleet: Fleet) -> None:
+    b(fleet, gpu(1))
+    a(fleet, gpu(1))
+    a(fleet, gpu(5))
+    b(fleet, gpu(1))
+    assert conflicts(fleet) == []
+    assert show_device(fleet.db, uuid(1), now=fleet.clock.now)["node"] == "node-b"
+
+
+def test_the_sibling_of_a_unit_that_is_missing_elsewhere_came_with_its_board(fleet: Fleet) -> None:
+    twins = [gpu(n, serial=serial(50), model="NVIDIA GB200") for n in (1, 2)]
+    a(fleet, *twins)
+    a(fleet, gpu(5))
+    b(fleet, *twins)
+    assert conflicts(fleet) == []
+
+
+@pytest.mark.parametrize("as_", ["same_device", "different_devices"])
+def test_a_ruling_ends_a_contest(fleet: Fleet, as_: str) -> None:
+    contest(fleet)
+    rule(fleet, as_)
+    assert not is_disputed(fleet)
+    assert not is_disputed(fleet, "node-b")
