@@ -10,7 +10,7 @@ from datetime import datetime
 
 from flask import Flask, Response, g, request
 
-from api import health
+from api import docs, health
 from api.body import check_length
 from api.context import EXTENSION, Standing, request_id, utc_now
 from api.errors import register_errors
@@ -34,6 +34,7 @@ def create_app(settings: Settings, *, clock: Callable[[], datetime] = utc_now) -
     app.after_request(_label)
     register_errors(app)
     app.register_blueprint(health.bp)
+    app.register_blueprint(docs.bp)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint, url_prefix="/v1")
     return app

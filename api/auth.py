@@ -15,6 +15,9 @@ from registry.domain.roles import Role
 from registry.services import tokens
 from registry.services.tokens import Caller
 
+ROLES = "roles"
+"""Under which name a guarded handler keeps who may reach it."""
+
 READERS = (Role.OPERATOR, Role.AUDITOR)
 """Who may read everything except tokens."""
 
@@ -38,6 +41,7 @@ def require(*roles: Role) -> Callable[[Callable[P, R]], Callable[P, R]]:
             _check_node(asking)
             return handler(*args, **kwargs)
 
+        vars(guarded)[ROLES] = allowed
         return guarded
 
     return guard

@@ -16,6 +16,9 @@ from registry.domain.errors import BodyTooLarge, FieldError, InvalidField, Lengt
 
 MULTIPART = "multipart/form-data"
 
+SHAPE = "shape"
+"""Under which name a handler keeps the shape of the body that it takes."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -56,6 +59,7 @@ def body(schema: Schema) -> Callable[[Callable[Concatenate[dict[str, Any], P], R
         def read(*args: P.args, **kwargs: P.kwargs) -> R:
             return handler(load(schema, json_body()), *args, **kwargs)
 
+        vars(read)[SHAPE] = schema
         return read
 
     return reader

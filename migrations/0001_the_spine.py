@@ -134,23 +134,29 @@ TABLES = (
     "CREATE TABLE key_fingerprint (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 )
 
-GUARDED = {"event": "history", "event_subject": "history", "identifier": "the identifiers"}
+GUARDED = {"event": "history", "event_subject": "history", "identifier": "the list of identifiers"}
 """Tables that only grow, and what to call them in the refusal."""
 
-KEYS = {"event": ("sequence",), "event_subject": ("kind", "id", "ordinal"), "identifier": ("id",)}
-"""Their primary keys: INSERT OR REPLACE deletes without a trigger unless each connection asks for recursive ones."""
+KEYS = {
+    "event": (("sequence",), ("rowid",)),
+    "event_subject": (("kind", "id", "ordinal"), ("rowid",)),
+    "identifier": (("id",), ("is_naming = 1", "is_naming", "kind", "vendor", "type", "value"), ("rowid",)),
+}
+"""All that is unique in them, the number that SQLite itself gives each row included: INSERT OR REPLACE deletes every row
+that is equal in one of these, without a trigger unless each connection asks for recursive ones."""
 
 
 def sqlite_triggers(table: str, name: str) -> list[str]:
     """UPDATE, DELETE and replacing INSERT are refused by the database itself, whatever a connection has set."""
-    same = " AND ".join(f"{column} = NEW.{column}" for column in KEYS[table])
+    keys = (" AND ".join(c if "=" in c else f"{c} = NEW.{c}" for c in columns) for columns in KEYS[table])
+    same = " OR ".join(f"EXISTS (SELECT 1 FROM {table} WHERE {key})" for key in keys)
     refuse = f"BEGIN SELECT RAISE(ABORT, '{name} only grows'); END"
     return [
         f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} {refuse}",
         f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} {refuse}",
         (
             f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} "
-            f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {same}) {refuse}"
+            f"WHEN {same} {refuse}"
         ),
     ]
 

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 # name: (module and object, one line of help). The lines stand here so that the list of commands loads none of them.
 OVER_HTTP = {
@@ -59,6 +60,12 @@ class CommandTable(click.Group):
         if not isinstance(command, click.Command):
             raise TypeError(f"{place} is not a command")
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command from the table alone: the shell asks at every press of the key."""
+        lines = {name: line for table in (OVER_HTTP, ON_THE_SERVER) for name, (_, line) in table.items()}
+        found = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
+        return found or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click gives it
         """Write the list from the table alone."""

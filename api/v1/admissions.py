@@ -11,14 +11,17 @@ from api.answers import answer
 from api.auth import READERS, require
 from api.body import body
 from api.context import database, now, policy
+from api.contract import says
 from api.pagination import query
 from api.schemas.admissions import PREVIEW
+from api.schemas.shown import items
 from registry.services import admission
 
 bp = Blueprint("admissions", __name__)
 
 
 @bp.post("/admissions")
+@says({200: items("Decision")}, example={"candidates": [{"node": "node-a"}]})
 @require(*READERS)
 @body(PREVIEW)
 def preview(data: dict[str, Any]) -> Response:

@@ -11,8 +11,10 @@ from api.answers import change
 from api.auth import READERS, require
 from api.body import body
 from api.context import actor, database, now, policy
+from api.contract import says
 from api.pagination import listing, page_answer, query
 from api.schemas.conflicts import RESOLVE
+from api.schemas.shown import page, ref
 from registry.domain.roles import Role
 from registry.services import conflicts
 
@@ -22,14 +24,21 @@ FILTERS = frozenset({"id", "state", "rule", "node", "device", "kind"})
 
 
 @bp.get("/conflicts")
+@says({200: page("Conflict")}, filters=FILTERS, pages=True, problems=("not_found", "device_ambiguous"))
 @require(*READERS)
 def index() -> Response:
     """List the conflicts, newest first, resolved ones too."""
-    filters, page = listing(FILTERS)
-    return page_answer(conflicts.list_conflicts(database(), filters, page, now=now()))
+    filters, part = listing(FILTERS)
+    return page_answer(conflicts.list_conflicts(database(), filters, part, now=now()))
 
 
 @bp.post("/conflicts/<conflict>/resolve")
+@says(
+    {200: ref("Conflict")},
+    problems=("not_open",),
+    example={"reason": "the label was read on site", "as": "same_device"},
+    is_change=True,
+)
 @require(Role.OPERATOR)
 @body(RESOLVE)
 def resolve(data: dict[str, Any], conflict: str) -> Response:

@@ -8,7 +8,9 @@ from flask import Blueprint, Response
 from api.answers import answer
 from api.auth import READERS, require
 from api.context import database, now
+from api.contract import says
 from api.pagination import listing, page_answer, query
+from api.schemas.shown import page, ref as named
 from registry.services import devices, history
 
 bp = Blueprint("devices", __name__)
@@ -22,15 +24,17 @@ FILTERS = frozenset(
 
 
 @bp.get("/devices")
+@says({200: page("Device")}, filters=FILTERS, pages=True)
 @require(*READERS)
 def index() -> Response:
     """List the devices, newest first."""
-    filters, page = listing(FILTERS)
-    return page_answer(devices.list_devices(database(), filters, page, now=now()))
+    filters, part = listing(FILTERS)
+    return page_answer(devices.list_devices(database(), filters, part, now=now()))
 
 
 # A reference may hold a slash: old slice names do.
 @bp.get("/devices/<path:ref>")
+@says({200: named("DevicePage")}, problems=("device_ambiguous",))
 @require(*READERS)
 def show(ref: str) -> Response:
     """Show one device, by our id, its serial or its UUID."""
@@ -39,8 +43,9 @@ def show(ref: str) -> Response:
 
 
 @bp.get("/devices/<path:ref>/history")
+@says({200: page("Event")}, pages=True)
 @require(*READERS)
 def past(ref: str) -> Response:
     """Tell what happened to every device that the reference fits, oldest first."""
-    _, page = listing((), newest_first=False)
-    return page_answer(history.device_history(database(), ref, page, now=now()))
+    _, part = listing((), newest_first=False)
+    return page_answer(history.device_history(database(), ref, part, now=now()))

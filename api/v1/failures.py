@@ -11,9 +11,12 @@ from api.answers import change
 from api.auth import READERS, require
 from api.body import body, json_body, load
 from api.context import actor, caller, database, now, policy
+from api.contract import JSON, says
 from api.errors import AllRefused
 from api.pagination import listing, page_answer, query
+from api.schemas.document import shape_schema
 from api.schemas.failures import MANY, ONE, WITHDRAW
+from api.schemas.shown import items, page, ref
 from registry.domain.reports import ReportedFailure
 from registry.domain.roles import Role
 from registry.services import failures
@@ -27,8 +30,18 @@ FILTERS = frozenset(
     }
 )
 
+REFUSALS = ("forbidden", "not_found", "device_ambiguous", "invalid_field")
+"""Why a fault may be refused."""
+
 
 @bp.post("/failures")
+@says(
+    {200: items("Recorded"), 201: items("Recorded")},
+    body={JSON: {"anyOf": [shape_schema(ONE), shape_schema(MANY)], "required": []}},
+    example={"failure_id": "f-1", "device": "1654900010001", "code": "xid_48", "occurred_at": "2026-11-29T12:00:00Z"},
+    refused=REFUSALS,
+    is_change=True,
+)
 @require(Role.NODE, Role.OPERATOR)
 def record() -> Response:
     """Record one fault, or up to a thousand."""
@@ -41,14 +54,16 @@ def record() -> Response:
 
 
 @bp.get("/failures")
+@says({200: page("Failure")}, filters=FILTERS, pages=True, problems=("not_found", "device_ambiguous"))
 @require(*READERS)
 def index() -> Response:
     """List the faults, newest first."""
-    filters, page = listing(FILTERS)
-    return page_answer(failures.list_failures(database(), filters, page, now=now()))
+    filters, part = listing(FILTERS)
+    return page_answer(failures.list_failures(database(), filters, part, now=now()))
 
 
 @bp.post("/failures/<failure>/withdraw")
+@says({200: ref("Failure")}, problems=("not_open",), example={"reason": "it was a test"}, is_change=True)
 @require(Role.OPERATOR)
 @body(WITHDRAW)
 def withdraw(data: dict[str, Any], failure: str) -> Response:

@@ -11,8 +11,10 @@ from api.answers import answer, change
 from api.auth import READERS, require
 from api.body import body
 from api.context import actor, database, now, policy
+from api.contract import JSON, says
 from api.pagination import listing, page_answer, query
 from api.schemas.nodes import MAINTENANCE, RETIRE, WAIVER
+from api.schemas.shown import page, ref
 from api.v1.names import check_node
 from registry.domain.roles import Role
 from registry.services import admission, history, nodes
@@ -21,17 +23,20 @@ bp = Blueprint("nodes", __name__)
 
 FILTERS = frozenset({"name", "state", "profile", "zone", "provider_id", "boot_id"})
 TEXT = "text/plain"
+LINE = {"type": "string", "examples": ["hold 11 passes_insufficient 2026-11-29T12:00:30.000000Z\n"]}
 
 
 @bp.get("/nodes")
+@says({200: page("Node")}, filters=FILTERS, pages=True)
 @require(*READERS)
 def index() -> Response:
     """List the nodes, newest first."""
-    filters, page = listing(FILTERS)
-    return page_answer(nodes.list_nodes(database(), filters, page, policy=policy(), now=now()))
+    filters, part = listing(FILTERS)
+    return page_answer(nodes.list_nodes(database(), filters, part, policy=policy(), now=now()))
 
 
 @bp.get("/nodes/<node>")
+@says({200: ref("NodePage")})
 @require(*READERS)
 def show(node: str) -> Response:
     """Show one node: devices by slot, passes, conditions, the decision."""
@@ -40,6 +45,7 @@ def show(node: str) -> Response:
 
 
 @bp.get("/nodes/<node>/admission")
+@says({200: {JSON: ref("Decision"), TEXT: LINE}})
 @require(Role.NODE, *READERS)
 def decide(node: str) -> Response:
     """Decide now. A "no" is data: always 200. `Accept: text/plain` gives one line."""
@@ -52,14 +58,16 @@ def decide(node: str) -> Response:
 
 
 @bp.get("/nodes/<node>/history")
+@says({200: page("Event")}, pages=True)
 @require(*READERS)
 def past(node: str) -> Response:
     """Tell what happened to a node, oldest first."""
-    _, page = listing((), newest_first=False)
-    return page_answer(history.node_history(database(), node, page, now=now()))
+    _, part = listing((), newest_first=False)
+    return page_answer(history.node_history(database(), node, part, now=now()))
 
 
 @bp.post("/nodes/<node>/retire")
+@says({200: ref("Node")}, example={"reason": "given back"}, is_change=True)
 @require(Role.OPERATOR)
 @body(RETIRE)
 def retire(data: dict[str, Any], node: str) -> Response:
@@ -74,6 +82,7 @@ def retire(data: dict[str, Any], node: str) -> Response:
 
 
 @bp.post("/nodes/<node>/maintenance")
+@says({200: ref("Node")}, example={"until": "2027-01-01T00:00:00Z", "reason": "new firmware"}, is_change=True)
 @require(Role.OPERATOR)
 @body(MAINTENANCE)
 def maintain(data: dict[str, Any], node: str) -> Response:
@@ -90,6 +99,11 @@ def maintain(data: dict[str, Any], node: str) -> Response:
 
 
 @bp.post("/nodes/<node>/waivers")
+@says(
+    {201: ref("Waiver")},
+    example={"kind": "gpu", "count": 7, "until": "2027-01-01T00:00:00Z", "reason": "one is away for repair"},
+    is_change=True,
+)
 @require(Role.OPERATOR)
 @body(WAIVER)
 def waive(data: dict[str, Any], node: str) -> Response:

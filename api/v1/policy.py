@@ -8,12 +8,15 @@ from flask import Blueprint, Response
 from api.answers import answer
 from api.auth import READERS, require
 from api.context import policy
+from api.contract import says
 from api.pagination import query
+from api.schemas.shown import ref
 
 bp = Blueprint("policy", __name__)
 
 
 @bp.get("/policy")
+@says({200: ref("Policy")})
 @require(*READERS)
 def show() -> Response:
     """Show every threshold, and the digest that decisions name them by."""

@@ -11,9 +11,11 @@ from api.answers import answer, change
 from api.auth import READERS, require
 from api.body import body
 from api.context import actor, caller, database, now, policy
+from api.contract import says
 from api.errors import AllRefused
 from api.pagination import flag, listing, page_answer, query
 from api.schemas.quarantines import OPEN, RELEASE, RELEASE_TARGETS
+from api.schemas.shown import items, page, ref
 from registry.domain.roles import Role
 from registry.services import quarantine
 from registry.services.quarantine import OpenQuarantines
@@ -38,9 +40,16 @@ FILTERS = frozenset(
     }
 )
 DRY_RUN = "dry_run"
+REFUSALS = ("not_found", "invalid_field", "device_ambiguous")
+"""Why a target may be refused."""
+
+_TARGETS = {"targets": [{"device": "1654900010003"}], "reason": "fell off the bus twice"}
 
 
 @bp.post("/quarantines")
+@says(
+    {200: items("Opened"), 201: items("Opened")}, query={DRY_RUN}, example=_TARGETS, refused=REFUSALS, is_change=True
+)
 @require(Role.OPERATOR)
 @body(OPEN)
 def open_many(data: dict[str, Any]) -> Response:
@@ -51,14 +60,16 @@ def open_many(data: dict[str, Any]) -> Response:
 
 
 @bp.get("/quarantines")
+@says({200: page("Quarantine")}, filters=FILTERS, pages=True)
 @require(*READERS)
 def index() -> Response:
     """List the holds, newest first, released ones too."""
-    filters, page = listing(FILTERS)
-    return page_answer(quarantine.list_quarantines(database(), filters, page, now=now()))
+    filters, part = listing(FILTERS)
+    return page_answer(quarantine.list_quarantines(database(), filters, part, now=now()))
 
 
 @bp.get("/quarantines/<quarantine_id>")
+@says({200: ref("Quarantine")})
 @require(*READERS)
 def show(quarantine_id: str) -> Response:
     """Show one hold."""
@@ -67,6 +78,13 @@ def show(quarantine_id: str) -> Response:
 
 
 @bp.post("/quarantines/<quarantine_id>/release")
+@says(
+    {200: ref("Quarantine")},
+    query={DRY_RUN},
+    problems=("not_open",),
+    example={"reason": "reseated, passed 24 h of burn-in"},
+    is_change=True,
+)
 @require(Role.OPERATOR)
 @body(RELEASE)
 def release(data: dict[str, Any], quarantine_id: str) -> Response:
@@ -90,6 +108,7 @@ def release(data: dict[str, Any], quarantine_id: str) -> Response:
 
 
 @bp.post("/quarantines/release")
+@says({200: items("Released")}, query={DRY_RUN}, example=_TARGETS, is_change=True)
 @require(Role.OPERATOR)
 @body(RELEASE_TARGETS)
 def release_targets(data: dict[str, Any]) -> Response:

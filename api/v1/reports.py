@@ -9,9 +9,12 @@ from api.answers import answer
 from api.auth import require
 from api.body import MULTIPART, json_body
 from api.context import actor, database, now, policy
+from api.contract import JSON, says
 from api.pagination import query
 from api.reports_body import report_of
-from api.reports_multipart import read_parts, report_of_parts
+from api.reports_multipart import GPU_PARTS, read_parts, report_of_parts
+from api.schemas.shown import ref
+from api.schemas.taken import REPORT, REPORT_EXAMPLE, report_parts
 from api.v1.names import check_node
 from registry.domain.errors import MalformedBody
 from registry.domain.reports import Report
@@ -22,6 +25,12 @@ bp = Blueprint("reports", __name__)
 
 
 @bp.post("/nodes/<node>/reports")
+@says(
+    {200: ref("Reported")},
+    body={JSON: REPORT, MULTIPART: report_parts(GPU_PARTS)},
+    example=REPORT_EXAMPLE,
+    problems=("covers_required", "slot_repeated", "part_unreadable", "report_id_reused", "instance_superseded"),
+)
 @require(Role.NODE)
 def accept(node: str) -> Response:
     """Take in devices, readings and checks; answer what counted, and the decision."""

@@ -11,7 +11,9 @@ from api.answers import change
 from api.auth import require
 from api.body import body
 from api.context import actor, database, now, standing
+from api.contract import says
 from api.pagination import listing, page_answer, query
+from api.schemas.shown import page, ref
 from api.schemas.tokens import TOKEN
 from registry.domain.roles import Role
 from registry.services import tokens
@@ -22,6 +24,7 @@ FILTERS = frozenset({"id", "role", "name", "node", "created_by"})
 
 
 @bp.post("/tokens")
+@says({201: ref("NewToken")}, example={"role": "auditor", "name": "bob"}, is_change=True)
 @require(Role.ADMIN)
 @body(TOKEN)
 def create(data: dict[str, Any]) -> Response:
@@ -47,14 +50,16 @@ def create(data: dict[str, Any]) -> Response:
 
 
 @bp.get("/tokens")
+@says({200: page("Token")}, filters=FILTERS, pages=True)
 @require(Role.ADMIN)
 def index() -> Response:
     """List the tokens, newest first, revoked ones too."""
-    filters, page = listing(FILTERS)
-    return page_answer(tokens.page_tokens(database(), filters, page))
+    filters, part = listing(FILTERS)
+    return page_answer(tokens.page_tokens(database(), filters, part))
 
 
 @bp.delete("/tokens/<token>")
+@says({204: None}, problems=("not_open",), is_change=True)
 @require(Role.ADMIN)
 def revoke(token: str) -> Response:
     """Make a token worthless from now on."""

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from registry.admin.ground import open_any, read_settings
+from registry.admin.ground import open_any, output_option, read_settings
 from registry.services import audit as auditing
 
 
@@ -30,7 +30,7 @@ A chain alone does not show that it was rewritten from some entry on, or that it
 for that, compare the head with one that was kept elsewhere.
 """
 )
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", help="For people, or for programs.")
+@output_option
 def verify(output: str) -> None:
     """Recompute every hash and every column of the history from its first entry to its head."""
     with open_any(read_settings()) as database, progress_bar() as advance:

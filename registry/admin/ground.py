@@ -21,6 +21,12 @@ SYSTEM = Actor(ActorKind.SYSTEM, "pratique")
 """Who acts when somebody on the server's host does."""
 
 
+output_option = click.option(
+    "--output", type=click.Choice(["text", "json"]), default="text", help="For people, or for programs."
+)
+"""Gives a command the option `--output`."""
+
+
 def utc_now() -> datetime:
     """Read the clock: once for each command."""
     return datetime.now(UTC)
@@ -73,4 +79,4 @@ def open_any(settings: Settings) -> Iterator[Database]:
                 raise NotReady([f"The database lacks {', '.join(lacking)}. Run `pratique migrate`."])
             yield database
         finally:
-            database.close()
+            database.close_all()

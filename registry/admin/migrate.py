@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
-from registry.admin.ground import failing_plainly, read_settings, utc_now
+from registry.admin.ground import failing_plainly, output_option, read_settings, utc_now
 from registry.config import Settings
 from registry.services import keys
 from registry.store import migrations
@@ -19,9 +21,14 @@ Examples:
   PRATIQUE_DATABASE_URL=postgresql://pratique@db/pratique pratique migrate
 """
 )
-def migrate() -> None:
+@output_option
+def migrate(output: str) -> None:
     """Make the database and the keys, or bring them up to date. Doing it again changes nothing."""
-    for name in bring_up_to_date(read_settings()):
+    applied = bring_up_to_date(read_settings())
+    if output == "json":
+        click.echo(json.dumps({"applied": applied}, indent=2))
+        return
+    for name in applied:
         click.echo(f"applied {name}")
     click.echo("The database is up to date.")
 
@@ -38,5 +45,5 @@ def bring_up_to_date(settings: Settings) -> list[str]:
         try:
             keys.check_fingerprints(database, settings, utc_now())
         finally:
-            database.close()
+            database.close_all()
     return applied

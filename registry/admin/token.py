@@ -7,7 +7,7 @@ import json
 
 import click
 
-from registry.admin.ground import SYSTEM, open_ready, read_settings, utc_now
+from registry.admin.ground import SYSTEM, open_ready, output_option, read_settings, utc_now
 from registry.domain.roles import Role
 from registry.services import keys, tokens
 
@@ -29,19 +29,20 @@ def token() -> None:
 @click.option("--role", type=click.Choice([str(role) for role in Role]), required=True, help="What it is good for.")
 @click.option("--name", required=True, help="Whose it is; the history names its acts by this.")
 @click.option("--node", help="The one node it speaks for; required for role node, and for no other.")
-def create(role: str, name: str, node: str | None) -> None:
+@output_option
+def create(role: str, name: str, node: str | None, output: str) -> None:
     """Make a token and print it, alone, on standard output. It is shown this once."""
     settings = read_settings()
     with open_ready(settings) as database:
         pepper = keys.load_pepper(settings)
-        _, secret = tokens.create_token(
+        view, secret = tokens.create_token(
             database, role=Role(role), name=name, node=node, pepper=pepper, actor=SYSTEM, now=utc_now()
         )
-    click.echo(secret)
+    click.echo(json.dumps({**view.to_json(), "token": secret}, indent=2) if output == "json" else secret)
 
 
 @token.command("list", epilog=EPILOG)
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", help="For people, or for programs.")
+@output_option
 def list_(output: str) -> None:
     """Print the tokens, revoked ones included, without their secrets."""
     with open_ready(read_settings()) as database:
@@ -55,8 +56,9 @@ def list_(output: str) -> None:
 
 @token.command(epilog=EPILOG)
 @click.argument("token_id", metavar="ID")
-def revoke(token_id: str) -> None:
+@output_option
+def revoke(token_id: str, output: str) -> None:
     """Make the token ID worthless, at once."""
     with open_ready(read_settings()) as database:
         tokens.revoke_token(database, token_id, actor=SYSTEM, now=utc_now())
-    click.echo(f"revoked {token_id}")
+    click.echo(json.dumps({"revoked": token_id}, indent=2) if output == "json" else f"revoked {token_id}")

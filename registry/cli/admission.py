@@ -36,7 +36,7 @@ def preview(session: Session, nodes: tuple[str, ...], identifiers: tuple[str, ..
     if session.is_json:
         print_json(found)
         return
-    for text, decision in zip([*nodes, *identifiers] or [None] * len(found["items"]), found["items"], strict=True):
+    for text, decision in zip([*nodes, *identifiers] or [""] * len(found["items"]), found["items"], strict=True):
         print_decision({**decision, "node": decision["node"] or text})
 
 

@@ -18,6 +18,9 @@ from registry.config import ClientSettings, ConfigError
 
 Command = Callable[..., None]
 
+NO_ANSWER = "no_answer"
+"""The `code` in place of a problem's where no server answered. No problem code of the API is called so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -82,8 +85,8 @@ def read_token(place: str) -> str:
 
 def end_with(error: ClientError, *, is_json: bool, code: Exit | None = None) -> NoReturn:
     """Tell what went wrong and end the command, with `code` or the one of `exits`. Raises SystemExit."""
-    if isinstance(error, ProblemAnswer) and is_json:
-        print_json(error.body)
+    if is_json:
+        print_json(error.body if isinstance(error, ProblemAnswer) else {"code": NO_ANSWER, "detail": error.detail})
     word = f" ({error.code})" if isinstance(error, ProblemAnswer) else ""
     click.echo(f"pratique: {plain(error.detail)}{word}", err=True)
     if isinstance(error, ProblemAnswer):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from registry.cli.connection import Session, speaks_http
-from registry.cli.lists import filtered, limited, ordered, show_history, show_columns
+from registry.cli.lists import filtered, limited, ordered, show_columns, show_history
 from registry.cli.output import print_facts, print_json
 
 EPILOG = """\b

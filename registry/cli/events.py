@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
 
 import click
@@ -17,6 +18,9 @@ Examples:
   pratique events export > history.ndjson
   pratique events export --after 48121 >> history.ndjson
 """
+
+PROGRESS_EVERY = 1000
+"""Events between two steps of the bar: drawing it more often would cost more than the export."""
 
 
 @click.group(epilog=EPILOG)
@@ -39,6 +43,18 @@ def list_(session: Session, order: str, limit: int, **filters: str | None) -> No
 @speaks_http
 def export(session: Session, after: int | None) -> None:
     """Write every event to standard output, one JSON document a line, oldest first. --output changes nothing here."""
-    params = {"after": str(after)} if after is not None else None
-    for line in session.client.lines("events", "export", params=params):
-        click.echo(line)
+    first = after or 0
+    # A bar between the lines of a terminal helps nobody.
+    is_piped = not sys.stdout.isatty() and sys.stderr.isatty()
+    bar = progress("exporting", count_after(session, first)) if is_piped else nullcontext(lambda _done: None)
+    with bar as advance:
+        for done, line in enumerate(session.client.lines("events", "export", params={"after": str(first)}), start=1):
+            click.echo(line)
+            if done % PROGRESS_EVERY == 0:
+                advance(done)
+
+
+def count_after(session: Session, sequence: int) -> int:
+    """Count the events after a number, as of now. Raises ClientError."""
+    (*_, newest) = [0, *(one["sequence"] for one in session.client.items("events", params={"order": "desc"}, limit=1))]
+    return max(0, int(newest) - sequence)

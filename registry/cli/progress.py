@@ -11,7 +11,7 @@ from contextlib import contextmanager
 @contextmanager
 def progress(doing: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Give a function that is told how much is done in all. A bar appears on standard error if that is a terminal."""
-    if not sys.stderr.isatty():
+    if not is_terminal():
         yield lambda _done: None
         return
     # Only now: loading it takes longer than most commands run.
@@ -22,3 +22,8 @@ def progress(doing: str, total: int | None) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(doing, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+def is_terminal() -> bool:
+    """Tell whether somebody may be looking at standard error."""
+    return sys.stderr.isatty()

@@ -50,14 +50,6 @@ def worst(statuses: Iterable[CheckStatus]) -> CheckStatus:
     return min(statuses, key=_RANK.__getitem__, default=CheckStatus.UNKNOWN)
 
 
-def merge_run(results: Iterable[CheckResult]) -> dict[str, tuple[CheckStatus, tuple[CheckResult, ...]]]:
-    """Give for each check of a run its worst status and its findings, worst first."""
-    by_name: dict[str, list[CheckResult]] = {}
-    for result in results:
-        by_name.setdefault(result.name, []).append(result)
-    return {name: (worst(one.status for one in group), _findings(group)) for name, group in by_name.items()}
-
-
 def advance(previous: CheckState | None, results: Sequence[CheckResult], *, run_id: str, at: datetime) -> CheckState:
     """Give the state of one check after new results for it.
 

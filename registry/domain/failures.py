@@ -156,11 +156,6 @@ def look_up(code: str) -> FailureKind:
     )
 
 
-def kind_for(code: str) -> str | None:
-    """Return the canonical kind of `code`, or None where it has none or is unknown."""
-    return look_up(code).kind
-
-
 def _rows(groups: Iterable[Group], *, is_fault: bool = True) -> Iterable[FailureKind]:
     kinds = {code: kind for kind, codes in CROSSWALK.items() for code in codes}
     for group in groups:

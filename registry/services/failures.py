@@ -101,8 +101,14 @@ def record_in(
 def _again(
     tx: Transaction, seen: Failure, reported: ReportedFailure, located: Located, kind: FailureKind, actor: Actor
 ) -> Failure:
-    """A report shows a fault that this boot has shown before: one fault, counted, whose newest sight has effect."""
-    counted = failures.count_again(tx, seen)
+    """A report shows a fault that this boot has shown before: one fault, counted, whose newest sight has effect.
+
+    A log is read from its beginning again and again: a sight not later than the last one is no new one.
+    """
+    at = min(reported.occurred_at or tx.now, tx.now)
+    if reported.occurred_at is not None and at <= seen.last_at:
+        return seen
+    counted = failures.count_again(tx, seen, at)
     if not located.is_past:
         sight = replace(counted, occurred_at=reported.occurred_at, recorded_at=tx.now)
         take_effect(tx, sight, located, kind, actor)
@@ -140,7 +146,7 @@ def _failure(
         occurred_at=reported.occurred_at,
         recorded_at=tx.now,
         count=1,
-        last_at=reported.occurred_at or tx.now,
+        last_at=min(reported.occurred_at or tx.now, tx.now),
         is_unattached=located.is_unattached,
         message=reported.message,
         evidence=reported.evidence,

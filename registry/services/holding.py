@@ -18,6 +18,7 @@ from registry.domain.quarantine import (
     HoldMatch,
     HoldState,
     TargetKind,
+    asks_for_review,
     is_in_force,
     rule_hold_for,
 )
@@ -195,6 +196,7 @@ def shown(snapshot: Snapshot, record: HoldRecord, now: datetime) -> dict[str, An
         "opened_at": rfc3339_or_none(hold.opened_at),
         "review_at": rfc3339_or_none(hold.review_at),
         "expires_at": rfc3339_or_none(hold.expires_at),
+        "review_due": asks_for_review(hold, now),
         "released_at": rfc3339_or_none(hold.released_at),
         "released_by": str(hold.released_by) if hold.released_by else None,
         "release_reason": hold.release_reason,

@@ -18,6 +18,9 @@ from registry.store import nodes, placements
 from registry.store.database import Transaction
 from registry.store.nodes import Boot, Instance, Node, NodeState
 
+_HOST_RULES = (IdentifierType.SERIAL, IdentifierType.UUID)
+"""What is no serial or no UUID names no host either: firmware fills both fields with the same junk."""
+
 
 @dataclass(slots=True)
 class Arrival:
@@ -108,10 +111,6 @@ def begin_boot(state: NodeState, boot: Boot) -> None:
     state.counted_start = state.counted_end = state.fault_at = None
     state.checks, state.listed, state.runs, state.digest = {}, {}, [], {}
     state.passes["clean_in_boot"] = []
-
-
-_HOST_RULES = (IdentifierType.SERIAL, IdentifierType.UUID)
-"""What is no serial or no UUID names no host either: firmware fills both fields with the same junk."""
 
 
 def note_host(tx: Transaction, arrival: Arrival, report: Report, actor: Actor) -> list[Notice]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has a connection? Each thread one, kept from use to use; a forked child opens its own."""
+"""Who has a connection? Each thread one, or all in turn the same, kept from use to use; a forked child opens its own."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ _OPENING_ERRORS: tuple[type[Exception], ...] = (peewee.PeeweeException, *DRIVER_
 
 
 class Connections:
-    """One connection for each thread that asks, opened when it is first used and kept."""
+    """One connection for each thread that asks, opened when it is first used and kept; shared, one for all in turn."""
 
-    def __init__(self, url: str, *, is_relaxed: bool) -> None:
+    def __init__(self, url: str, *, is_relaxed: bool = False, is_shared: bool = False) -> None:
         self._url = url
         self._is_relaxed = is_relaxed
+        self._is_shared = is_shared
         self.start_anew()
 
     def start_anew(self) -> None:
         """Begin with no connection. A forked child calls this: those of its parent it must not even close."""
-        self._peewee: peewee.Database = make_peewee(self._url, is_relaxed=self._is_relaxed)
+        self._peewee: peewee.Database = self._make()
         self._lock = threading.Lock()
-        self._open: dict[threading.Thread, Any] = {}
+        self._open: dict[threading.Thread | None, Any] = {}
 
     def inherited(self) -> tuple[Any, ...]:
         """Return what must stay alive, untouched, when `start_anew` follows a fork."""
@@ -75,7 +76,7 @@ class Connections:
     def drop(self) -> None:
         """Close this thread's connection, if there is one."""
         with self._lock:
-            connection = self._open.pop(threading.current_thread(), None)
+            connection = self._open.pop(self._user(), None)
         self._peewee.dispose()
         _close_quietly(connection)
 
@@ -83,9 +84,16 @@ class Connections:
         """Close the connections of all threads. None of them may be in use."""
         with self._lock:
             connections, self._open = list(self._open.values()), {}
-        self._peewee = make_peewee(self._url, is_relaxed=self._is_relaxed)
+        self._peewee = self._make()
         for connection in connections:
             _close_quietly(connection)
+
+    def _make(self) -> peewee.Database:
+        return make_peewee(self._url, is_relaxed=self._is_relaxed, is_shared=self._is_shared)
+
+    def _user(self) -> threading.Thread | None:
+        """Whose connection it is: the thread's, or nobody's own."""
+        return None if self._is_shared else threading.current_thread()
 
     def _get(self) -> tuple[Any, bool]:
         if not self._peewee.is_closed():
@@ -98,8 +106,8 @@ class Connections:
             self._peewee.dispose()
             raise translate(error.__cause__ or error.__context__ or error) from error
         with self._lock:
-            self._open[threading.current_thread()] = connection
-            gone = [self._open.pop(thread) for thread in list(self._open) if not thread.is_alive()]
+            self._open[self._user()] = connection
+            gone = [self._open.pop(one) for one in list(self._open) if one is not None and not one.is_alive()]
         for left in gone:
             _close_quietly(left)
         return connection, True

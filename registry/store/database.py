@@ -21,6 +21,7 @@ from registry.store.engines import (
     sqlite_gate,
     sqlite_path,
 )
+from registry.store.group import WriterGroup
 from registry.store.snapshots import Row, Snapshot, Transaction
 from registry.store.values import from_micros, new_id, to_micros
 
@@ -62,20 +63,22 @@ class Database:
         self.path = sqlite_path(url)
         self.engine = "sqlite" if self.path else "postgresql"
         self._begin = _BEGIN[self.engine]
-        self._durable = Connections(url, is_relaxed=False)
+        self._durable = Connections(url)
         self._relaxed = Connections(url, is_relaxed=True) if self.path else self._durable
+        self._written = Connections(url, is_shared=True)
         self._start_anew()
         _DATABASES.add(self)
 
     def _start_anew(self) -> None:
         self._queue = WriterQueue(self.path) if self.path else None
+        self._group = WriterGroup(self._written, self._begin["write"], self._queue)
         self._running = threading.local()
 
     def forget_parent(self) -> None:
         """Leave the parent's connections alone after a fork, and let go of its place in the queue of writers."""
         if self._queue:
             self._queue.close()
-        for connections in {self._durable, self._relaxed}:
+        for connections in {self._durable, self._relaxed, self._written}:
             _INHERITED.append(connections.inherited())
             connections.start_anew()
         self._start_anew()
@@ -90,10 +93,13 @@ class Database:
     def write(self, now: datetime) -> AbstractContextManager[Transaction]:
         """One transaction that nobody else's `write` overlaps; durable, with its events, when the block is left.
 
+        Threads that wait for one another share one commit: each block sees what the blocks before it did, stands or
+        falls by itself, and is left when the disk has all of them.
+
         Inside another `write` of this thread it joins that one, which commits at its own end. Whatever is raised in
         the block undoes everything and is raised again. Raises AssertionError inside a `read` or `touch`.
         """
-        return self._join() or self._span(self._durable, "write", lambda c: Transaction(self.engine, c, now))
+        return self._join() or self._share(now)
 
     def touch(self, now: datetime) -> AbstractContextManager[Transaction]:
         """One transaction that may be lost at power loss, for the heartbeat that changed nothing: no events.
@@ -118,7 +124,7 @@ class Database:
     @contextmanager
     def _span(self, connections: Connections, how: str, make: Callable[[Any], S]) -> Iterator[S]:
         running = self._running
-        queue = self._queue.turn() if self._queue and how != "read" else nullcontext()
+        queue = self._queue.turn() if self._queue and how == "touch" else nullcontext()
         with queue:
             connection = connections.begin(self._begin[how])
             try:
@@ -132,6 +138,18 @@ class Database:
             finally:
                 running.current = None
 
+    @contextmanager
+    def _share(self, now: datetime) -> Iterator[Transaction]:
+        """A part of a transaction that other threads of this process may have parts of, too."""
+        running = self._running
+        with self._group.part() as connection:
+            try:
+                running.current = transaction = Transaction(self.engine, connection, now)
+                yield transaction
+                transaction.finish()
+            finally:
+                running.current = None
+
     def close(self) -> None:
         """Close this thread's connections. The next use opens new ones."""
         for connections in {self._durable, self._relaxed}:
@@ -139,7 +157,7 @@ class Database:
 
     def close_all(self) -> None:
         """Close the connections of all threads, when none is in use any more."""
-        for connections in {self._durable, self._relaxed}:
+        for connections in {self._durable, self._relaxed, self._written}:
             connections.drop_all()
         if self._queue:
             self._queue.close()

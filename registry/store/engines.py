@@ -79,14 +79,22 @@ def sqlite_path(url: str) -> Path | None:
     raise ValueError("the database address must be sqlite:////absolute/path or postgresql://…")
 
 
-def make_peewee(url: str, *, is_relaxed: bool = False) -> peewee.Database:
-    """Make peewee's database of an address; nothing is opened yet. Raises ValueError for an address we cannot use."""
+def make_peewee(url: str, *, is_relaxed: bool = False, is_shared: bool = False) -> peewee.Database:
+    """Make peewee's database of an address; nothing is opened yet. Raises ValueError for an address we cannot use.
+
+    Shared: all threads get one connection, and must take turns.
+    """
     path = sqlite_path(url)
     if path is None:
         # libpq reads the address itself, and so undoes percent signs in user and password.
         address = "postgresql://" + url.partition("://")[2]
         return peewee.PostgresqlDatabase(
-            address, prefer_psycopg3=True, connect_timeout=10, application_name="pratique", client_encoding="utf8"
+            address,
+            prefer_psycopg3=True,
+            connect_timeout=10,
+            application_name="pratique",
+            client_encoding="utf8",
+            thread_safe=not is_shared,
         )
     gate = sqlite_gate()
     # With a rollback journal NORMAL may corrupt the file at power loss: relaxed durability exists only with WAL.
@@ -98,8 +106,14 @@ def make_peewee(url: str, *, is_relaxed: bool = False) -> peewee.Database:
         ("foreign_keys", 1),
         ("recursive_triggers", 1),  # else INSERT OR REPLACE deletes without a trigger
     ]
-    # A connection belongs to one thread, but `close_all` closes those of all of them.
-    return peewee.SqliteDatabase(str(path), pragmas=pragmas, timeout=BUSY_MILLISECONDS / 1000, check_same_thread=False)
+    # A connection belongs to one thread, or is used in turn; `close_all` closes those of all threads.
+    return peewee.SqliteDatabase(
+        str(path),
+        pragmas=pragmas,
+        timeout=BUSY_MILLISECONDS / 1000,
+        check_same_thread=False,
+        thread_safe=not is_shared,
+    )
 
 
 def prepare_connection(connection: Any) -> None:

@@ -79,10 +79,10 @@ def find_same(snapshot: Snapshot, code: str, device_id: str, boot_id: str) -> Fa
     return failure_of(row) if row else None
 
 
-def count_again(tx: Transaction, failure: Failure) -> Failure:
-    """Count one more sight of a failure that is on record."""
-    tx.execute("UPDATE failure SET count = count + 1, last_at = ? WHERE id = ?", (to_micros(tx.now), failure.id))
-    return replace(failure, count=failure.count + 1, last_at=tx.now)
+def count_again(tx: Transaction, failure: Failure, at: datetime) -> Failure:
+    """Count one more sight of a failure that is on record, seen at this time."""
+    tx.execute("UPDATE failure SET count = count + 1, last_at = ? WHERE id = ?", (to_micros(at), failure.id))
+    return replace(failure, count=failure.count + 1, last_at=at)
 
 
 def insert_failure(tx: Transaction, failure: Failure) -> None:

@@ -132,8 +132,15 @@ def test_gpus_of_one_board_are_found_again_by_place_when_their_uuids_cannot_be_r
 
 
 @one_engine
-@pytest.mark.parametrize("serial", ["N/A", "REDACTED", "0123456789012", "1234567890123", "XXXXXXXXXXXXX"])
-@pytest.mark.parametrize("spelling", [str, str.upper, lambda text: f" {text} ", lambda text: text[4:]])
+@pytest.mark.parametrize(
+    ("serial", "spelling"),
+    [
+        ("N/A", str),
+        ("REDACTED", str.upper),
+        ("0123456789012", lambda text: f" {text} "),
+        ("XXXXXXXXXXXXX", lambda text: text[4:]),
+    ],
+)
 def test_one_uuid_in_two_slots_is_nobody_until_told_apart(world: World, serial: str, spelling: Any) -> None:
     """C06."""
     world.expect(2)

@@ -125,7 +125,10 @@ def test_devices_take_their_history_along_and_leave_no_passes(
 def test_two_nodes_that_changed_names_take_their_devices_along(world: World) -> None:
     """C18."""
     world.expect(4)
-    one, two = [card(number) for number in range(4)], [card(number + 4, slot=card(number)["slot"]) for number in range(4)]
+    one, two = (
+        [card(number) for number in range(4)],
+        [card(number + 4, slot=card(number)["slot"]) for number in range(4)],
+    )
     world.admit("node-a", one)
     world.admit("node-b", two)
     world.clock.advance(31)

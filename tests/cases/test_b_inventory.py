@@ -123,8 +123,16 @@ def test_a_new_asset_tag_is_a_change_of_the_same_device(world: World) -> None:
 
 
 @one_engine
-@pytest.mark.parametrize("header", ["serial", "gpu_serial", "Serial", " serial ", "serial [x]", "GPU_SERIAL"])
-@pytest.mark.parametrize("others", ["uuid, pci.bus_id", "gpu_uuid, gpu_bus_id", "GPU_UUID [x], PCI.BUS_ID"])
+@pytest.mark.parametrize(
+    ("header", "others"),
+    [
+        ("serial", "uuid, pci.bus_id"),
+        ("gpu_serial", "gpu_uuid, gpu_bus_id"),
+        ("Serial", "UUID, Pci.Bus_Id"),
+        (" serial ", " uuid ,pci.bus_id "),
+        ("serial [x]", "GPU_UUID [x], PCI.BUS_ID [x]"),
+    ],
+)
 def test_a_column_is_read_under_each_of_its_names(world: World, header: str, others: str) -> None:
     """C24."""
     world.expect(1)

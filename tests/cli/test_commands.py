@@ -67,7 +67,7 @@ def test_nodes_are_listed_shown_and_retired(pratique: Pratique) -> None:
     assert "node-a" in pratique("node", "list").stdout
     assert SERIAL in pratique("node", "show", "node-a").stdout
     assert pratique.json("node", "list", "--state", "retired")["items"] == []
-    assert pratique("node", "retire", "node-a", "--reason", "returned").exit_code == 0
+    assert pratique("node", "retire", "node-a", "--reason", "returned", "--yes").exit_code == 0
     assert [one["name"] for one in pratique.json("node", "list", "--state", "retired")["items"]] == ["node-a"]
 
 

@@ -17,7 +17,6 @@ from registry.domain.checks import (
     count_check,
     identity_check,
     kind_of,
-    merge_run,
     worst,
 )
 from registry.domain.known import MatchedBy, Outcome
@@ -48,15 +47,6 @@ def test_the_worse_of_two_counts_in_any_order() -> None:
 
 def test_no_result_is_unknown() -> None:
     assert worst([]) is UNKNOWN
-
-
-def test_a_run_keeps_the_worst_of_each_check_and_what_was_found() -> None:
-    found = [ecc(PASS, "a"), ecc(UNKNOWN, "b"), ecc(FAIL, "c"), CheckResult("gpu.xid", WARN)]
-
-    assert merge_run(found) == {
-        "gpu.ecc": (FAIL, (ecc(FAIL, "c"), ecc(UNKNOWN, "b"))),
-        "gpu.xid": (WARN, ()),
-    }
 
 
 @pytest.mark.parametrize(

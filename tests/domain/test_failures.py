@@ -14,7 +14,6 @@ from registry.domain.failures import (
     FirstAction,
     Severity,
     is_valid_code,
-    kind_for,
     look_up,
 )
 
@@ -152,7 +151,7 @@ def test_no_fault_proves_a_restart() -> None:
     ],
 )
 def test_names_of_one_fault_share_a_kind(code: str, kind: str | None) -> None:
-    assert kind_for(code) == kind
+    assert look_up(code).kind == kind
 
 
 def test_a_setting_is_never_blamed_on_the_device() -> None:

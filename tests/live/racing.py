@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import multiprocessing
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import requests
 
-T = TypeVar("T")
+from tests.racing import together
 
 PATIENCE_SECONDS = 60.0
 
@@ -34,18 +33,6 @@ class Answer:
     body: Any
 
 
-def together(works: Sequence[Callable[[], T]]) -> list[T]:
-    """Do all works at once, each in a thread; none begins before all are ready. Raises what the first one raises."""
-    gate = threading.Barrier(len(works))
-
-    def run(work: Callable[[], T]) -> T:
-        gate.wait(PATIENCE_SECONDS)
-        return work()
-
-    with ThreadPoolExecutor(len(works)) as pool:
-        return list(pool.map(run, works))
-
-
 def post(request: Request) -> Answer:
     """Make one request on a connection of its own."""
     headers = {"Authorization": f"Bearer {request.token}"}
@@ -55,13 +42,16 @@ def post(request: Request) -> Answer:
 
 def post_together(requests_: Sequence[Request]) -> list[Answer]:
     """Make requests at once from the threads of this process."""
-    return together([lambda one=one: post(one) for one in requests_])  # type: ignore[misc]
+    return together(*(lambda one=one: post(one) for one in requests_))  # type: ignore[misc]
 
 
 def post_from_processes(requests_: Sequence[Request], *, processes: int = 2) -> list[Answer]:
-    """Make requests at once from threads of several processes."""
+    """Make requests at once from threads of several processes, which wait for one another."""
     # Forking beside the threads of a test run can hang.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+    gate = context.Barrier(processes)
+    with ProcessPoolExecutor(
+        processes, mp_context=context, initializer=gate.wait, initargs=(PATIENCE_SECONDS,)
+    ) as pool:
         parts = [requests_[start::processes] for start in range(processes)]
         return [answer for part in pool.map(post_together, parts) for answer in part]

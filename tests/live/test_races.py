@@ -9,8 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from tests.live.machines import Node, all_events, codes, fresh_gpus, held, quarantine, release, serial, walk
-from tests.live.racing import Answer, Request, post_from_processes, post_together, together
+from tests.live.racing import Answer, Request, post_from_processes, post_together
 from tests.live.server import Caller, LiveServer
+from tests.racing import together
 
 RACERS = 16
 USERS = ("u1", "u2", "u3", "u4", "u5")
@@ -154,7 +155,7 @@ def test_one_key_used_by_many_at_once_makes_one_change(server: LiveServer, opera
     key = {"Idempotency-Key": f"raced-{number}"}
     body = {"targets": [unseen(number)], "reason": "it smells"}
 
-    answers = together([lambda: operator.post("/v1/quarantines", body, headers=key, fresh=True)] * RACERS)
+    answers = together(*[lambda: operator.post("/v1/quarantines", body, headers=key, fresh=True)] * RACERS)
 
     # Whoever meets the first request in the same process is told that it is running; others wait and get its answer.
     assert {answer.status_code for answer in answers} <= {201, 409}
@@ -187,7 +188,7 @@ def test_every_event_names_its_own_author_while_another_only_reads(server: LiveS
             reader.ask("GET", path, fresh=True).status_code for path in ("/v1/quarantines", "/v1/events", "/v1/nodes")
         ]
 
-    statuses = together([lambda number=number: change(number) for number in numbers] + [read] * 10)
+    statuses = together(*(lambda number=number: change(number) for number in numbers), *[read] * 10)
 
     assert statuses == [[201, 200]] * len(numbers) + [[200, 200, 200]] * 10
     events = [event for event in all_events(auditor) if event["sequence"] > before]
@@ -228,7 +229,7 @@ def test_a_gpu_that_many_hold_and_release_ends_free_when_all_have_released(
         release(owner, item["quarantine"]["id"])
         return "held" if "device_quarantined" in during else "free"
 
-    told = together([lambda owner=owner: hold_and_release(owner) for owner in owners])  # type: ignore[misc]
+    told = together(*(lambda owner=owner: hold_and_release(owner) for owner in owners))  # type: ignore[misc]
 
     assert told == ["held"] * len(owners)
     assert walk(operator, "/v1/quarantines", device=serial(node.gpus[0]), state="open") == []

@@ -126,9 +126,13 @@ class FleetMachine(RuleBasedStateMachine):
             return
         answer = accept_report(self.db, report, actor=actor, policy=self.fleet.policy, now=self.now)
         told = answer["pass"]
-        assert (told["counted"], told["because"], told["have"]) == wanted, told
+        assert (told["counted"], told["because"], told["have"]) == wanted, [told, wanted]
         codes = {one["code"] for one in answer["admission"]["reasons"]}
-        assert codes == self.model.codes(report.node, self.now), answer["admission"]
+        assert codes == self.model.codes(report.node, self.now), [
+            report.node,
+            self.model.codes(report.node, self.now) ^ codes,
+            answer["admission"]["reasons"],
+        ]
         self.told[report.node].last = report
         self.learn_holds()
 

@@ -117,6 +117,22 @@ def test_a_fault_seen_again_in_a_boot_is_one_fault_with_a_count_and_a_last_time(
     assert len(fleet.open_holds()) == 1
 
 
+def test_a_log_that_is_read_from_its_beginning_again_and_again_is_counted_once(fleet: Fleet) -> None:
+    """C57, C119: each report brings all lines of the boot."""
+    fleet.report()
+    lines: list[ReportedFailure] = []
+    for number in range(3):
+        fleet.clock.advance(30)
+        lines.append(ReportedFailure(f"line-{number}", "xid_38", slot=SLOT, occurred_at=fleet.clock.now))
+        fleet.report(failures=tuple(lines))
+    for _ in range(2):
+        fleet.clock.advance(30)
+        fleet.report(failures=tuple(lines))
+    assert fleet.decide().admitted
+    (failure,) = list_failures(fleet.db, {}, EVERYTHING, now=fleet.clock.now).items
+    assert (failure["count"], failure["last_at"]) == (3, "2026-11-29T12:01:30.000000Z")
+
+
 def test_evidence_from_before_a_persons_release_opens_nothing_again_and_later_evidence_does(fleet: Fleet) -> None:
     """C57."""
     fleet.admit()

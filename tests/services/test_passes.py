@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus
 from registry.services.profiles import set_profile
 from registry.store.history import page_events
@@ -269,4 +270,12 @@ def test_a_profile_written_as_it_was_changes_nothing(fleet: Fleet) -> None:
     set_profile(fleet.db, "p", GPUS, actor=ALICE, now=fleet.clock.now)
     fleet.admit(profile="p")
     set_profile(fleet.db, "p", GPUS, actor=ALICE, now=fleet.clock.now)
+    assert fleet.decide().admitted
+
+
+@pytest.mark.parametrize("needed", [1, 2, 3])
+def test_the_policy_says_how_many_passes_are_needed_and_how_far_apart(fleet: Fleet, needed: int) -> None:
+    fleet.policy = Policy(pass_count=needed, pass_gap_seconds=0)
+    haves = [fleet.report()["pass"]["have"] for _ in range(needed + 2)]
+    assert haves == [*range(1, needed + 1), needed, needed]
     assert fleet.decide().admitted

@@ -205,3 +205,11 @@ def test_the_passes_of_one_node_are_not_anothers(fleet: Fleet) -> None:
     fleet.admit()
     fleet.report("node-b", devices=[gpu(n) for n in range(4, 8)], instance="i-9")
     assert fleet.decide("node-b").have == 1
+
+
+@pytest.mark.parametrize(("others", "is_kept"), [(63, True), (64, False)])
+def test_the_last_64_report_ids_of_a_node_are_kept(fleet: Fleet, others: int, is_kept: bool) -> None:
+    fleet.report(report_id="the-first")
+    for number in range(others):
+        fleet.report(report_id=f"another-{number}")
+    assert fleet.report(report_id="the-first")["replayed"] is is_kept

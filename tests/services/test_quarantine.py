@@ -97,11 +97,13 @@ def test_a_hold_is_opened_anew_where_one_has_expired(fleet: Fleet) -> None:
 def test_a_date_on_another_hold_only_asks_for_review(fleet: Fleet) -> None:
     fleet.admit()
     until = fleet.clock.now + timedelta(seconds=60)
-    fleet.hold({"device": serial(1)}, expires_at=until, review_at=until)
+    (item,) = fleet.hold({"device": serial(1)}, expires_at=until, review_at=until)
+    assert item["quarantine"]["review_due"] is False
     for _ in range(4):
         fleet.clock.advance(30)
         fleet.report()
     assert fleet.codes() == ["device_quarantined"]
+    assert [one["review_due"] for one in fleet.open_holds()] == [True]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -26,25 +26,11 @@ from registry.store import holds
 from registry.store.database import Snapshot
 from registry.store.holds import HoldRecord
 from tests.fleet import Fleet, gpu, serial, uuid
-
-T = TypeVar("T")
+from tests.racing import together
 
 RACERS = 8
 ROUNDS = 12
 SECONDS = 1.0
-PATIENCE_SECONDS = 30.0
-
-
-def together(*works: Callable[[], T]) -> list[T]:
-    """Do all works at once, each in a thread; none begins before all are ready. Raises what the first one raises."""
-    gate = threading.Barrier(len(works))
-
-    def run(work: Callable[[], T]) -> T:
-        gate.wait(PATIENCE_SECONDS)
-        return work()
-
-    with ThreadPoolExecutor(len(works)) as pool:
-        return list(pool.map(run, works))
 
 
 def types(fleet: Fleet, node: str = "node-a") -> Counter[str]:

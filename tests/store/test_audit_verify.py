@@ -82,10 +82,10 @@ def disarmed(db: Database, now: datetime) -> Database:
     with db.write(now) as transaction:
         disarm(transaction)
     if db.path:
-        with db.read() as snapshot:
-            snapshot.execute("COMMIT")  # the next line does nothing inside a transaction
-            snapshot.execute("PRAGMA foreign_keys = 0")
-            snapshot.execute("BEGIN")
+        with db.write(now) as transaction:
+            transaction.execute("COMMIT")  # the next line does nothing inside a transaction
+            transaction.execute("PRAGMA foreign_keys = 0")
+            transaction.execute("BEGIN IMMEDIATE")
     return db
 
 

@@ -22,6 +22,15 @@ IDENTIFIER = (
     "first_seen_at) VALUES ('i', 'b', NULL, 'gpu', 'nvidia', 'serial', '0123', 'hardware', 1, 0, 'report', 1)"
 )
 CHANGES = {"event": "type = 'x'", "event_subject": "ordinal = 9", "identifier": "value = 'x'"}
+NAMING = IDENTIFIER.replace("'i', 'b'", "'j', 'b'").replace("1, 0, 'report'", "1, 1, 'report'").replace("0123", "0124")
+BY_ANOTHER_KEY = {
+    "event": "INSERT OR REPLACE INTO event (rowid, sequence, at, type, body, prev_hash, hash) "
+    "SELECT rowid, sequence + 1000, at, type, body, prev_hash, hash FROM event",
+    "event_subject": "INSERT OR REPLACE INTO event_subject (rowid, kind, id, ordinal, event) "
+    "SELECT rowid, kind, id || '2', ordinal, event FROM event_subject",
+    "identifier": NAMING.replace("INSERT", "INSERT OR REPLACE").replace("'j', 'b'", "'k', 'b'"),
+}
+"""Rows with a primary key of their own that are equal to a recorded one in something else that is unique."""
 REPLACES = {
     "event": "INSERT OR REPLACE INTO event SELECT sequence, at, 'x', body, prev_hash, hash FROM event",
     "event_subject": "INSERT OR REPLACE INTO event_subject SELECT kind, id, ordinal, event FROM event_subject",
@@ -36,6 +45,7 @@ def lived_in(db: Database, now: datetime) -> Database:
         transaction.record(make_draft("node-a"))
         transaction.execute("INSERT INTO board (id, kind, vendor, registered_at) VALUES ('b', 'gpu', 'nvidia', 1)")
         transaction.execute(IDENTIFIER)
+        transaction.execute(NAMING)
     return db
 
 
@@ -72,13 +82,16 @@ def test_update_and_delete_are_refused(lived_in: Database, table: str, act: str)
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("table", GUARDED_TABLES)
 @pytest.mark.parametrize("recursive", [0, 1])
-def test_replace_is_refused_whatever_the_connection_has_set(lived_in: Database, table: str, recursive: int) -> None:
+@pytest.mark.parametrize("replaces", [REPLACES, BY_ANOTHER_KEY], ids=["same key", "another key"])
+def test_replace_is_refused_whatever_the_connection_has_set(
+    lived_in: Database, table: str, recursive: int, replaces: dict[str, str]
+) -> None:
     before = contents(lived_in)
 
     with stranger(lived_in) as connection:
         connection.execute(f"PRAGMA recursive_triggers = {recursive}")
         with pytest.raises(Exception, match="only grow"):
-            connection.execute(REPLACES[table])
+            connection.execute(replaces[table])
 
     assert contents(lived_in) == before
 

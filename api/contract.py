@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What does a handler promise? Stated above it, next to who may ask and what it takes, for the published document.
+
+What is enforced is not said twice: roles are read off `require`, the body's shape off `body`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from api.auth import ROLES
+from api.body import SHAPE
+from api.schemas.document import shape_schema
+from api.schemas.fields import JsonSchema
+from registry.domain.roles import Role
+
+JSON = "application/json"
+CONTRACT = "contract"
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What the document says of one handler."""
+
+    summary: str
+    answers: Mapping[int, Mapping[str, JsonSchema]]
+    roles: frozenset[Role]
+    query: tuple[str, ...] = ()
+    pages: bool = False
+    body: Mapping[str, JsonSchema] = field(default_factory=dict)
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    is_change: bool = False
+
+
+def says(  # noqa: PLR0913 - each is one thing that a reader of the document wants to know
+    answers: Mapping[int, JsonSchema | Mapping[str, JsonSchema] | None],
+    *,
+    filters: Collection[str] = (),
+    query: Collection[str] = (),
+    pages: bool = False,
+    body: Mapping[str, JsonSchema] | None = None,
+    example: Any = None,
+    problems: tuple[str, ...] = (),
+    refused: tuple[str, ...] = (),
+    is_change: bool = False,
+) -> Callable[[H], H]:
+    """State the contract of a handler; stands between its address and `require`.
+
+    `answers` are schemas by status: one schema for JSON, several by media type, None for no body. `problems` are the
+    codes that only this handler answers, `refused` those that a 422 may carry when not one of many was accepted.
+    `pages` is a list in pages, `is_change` a mutation that takes an `Idempotency-Key`.
+    """
+
+    def state(handler: H) -> H:
+        told = vars(handler)
+        shape = told.get(SHAPE)
+        taken = body if body is not None else ({JSON: shape_schema(shape)} if shape is not None else {})
+        told[CONTRACT] = Contract(
+            summary=" ".join((handler.__doc__ or "").split()),
+            answers={status: _by_media(given) for status, given in answers.items()},
+            roles=told.get(ROLES, frozenset()),
+            query=tuple(sorted({*filters, *query})),
+            pages=pages,
+            body=taken,
+            examples={next(iter(taken)): example} if example is not None else {},
+            problems=problems,
+            refused=refused,
+            is_change=is_change,
+        )
+        return handler
+
+    return state
+
+
+def contract_of(handler: Callable[..., Any]) -> Contract | None:
+    """Return what was stated above a handler."""
+    found: Contract | None = vars(handler).get(CONTRACT)
+    return found
+
+
+def _by_media(given: JsonSchema | Mapping[str, JsonSchema] | None) -> Mapping[str, JsonSchema]:
+    if given is None:
+        return {}
+    return given if all("/" in name for name in given) and given else {JSON: dict(given)}

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In what shape do answers come? JSON Schemas for the published document; tests hold real answers against them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.schemas.document import listed, nullable, obj
+from api.schemas.fields import JsonSchema
+from registry.domain.actors import ActorKind, SubjectKind
+from registry.domain.decision import Disposition, ReasonCode
+from registry.domain.errors import PROBLEM_CODES
+from registry.domain.events import EventType
+from registry.domain.failures import Effect
+from registry.domain.node_status import NodeStatus
+from registry.domain.passes import Because
+from registry.domain.reports import CheckStatus, Kind
+from registry.domain.roles import Role
+
+TEXT: JsonSchema = {"type": "string"}
+MAYBE: JsonSchema = {"type": ["string", "null"]}
+TIME: JsonSchema = {"type": "string", "format": "date-time"}
+MAYBE_TIME: JsonSchema = {"type": ["string", "null"], "format": "date-time"}
+COUNT: JsonSchema = {"type": "integer", "minimum": 0}
+FLAG: JsonSchema = {"type": "boolean"}
+ANY_OBJECT: JsonSchema = {"type": "object"}
+HASH: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+
+
+def word(words: Any) -> JsonSchema:
+    """Give the schema of one of a few words."""
+    return {"type": "string", "enum": [str(one) for one in words]}
+
+
+def ref(name: str) -> JsonSchema:
+    """Point at a schema of the document."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def page(name: str) -> JsonSchema:
+    """Give the schema of one page of a list."""
+    return obj({"items": listed(ref(name)), "next": {**MAYBE, "description": "The cursor of the next page."}})
+
+
+def items(name: str) -> JsonSchema:
+    """Give the schema of an answer for each of many things asked."""
+    return obj({"items": listed(ref(name))})
+
+
+_KIND = word(Kind)
+_PASSES = obj({"have": COUNT, "need": COUNT})
+_WARNINGS = listed(obj({"code": TEXT, "message": TEXT}))
+_NAMED = obj({"kind": MAYBE, "id": MAYBE, "serial": MAYBE, "uuid": MAYBE, "slot": MAYBE})
+_CANDIDATE = obj({name: MAYBE for name in ("id", "kind", "vendor", "serial", "uuid", "model")})
+_IDENTIFIER = obj({"type": TEXT, "value": TEXT, "usable": FLAG})
+
+_REASON = obj(
+    {
+        "code": word(ReasonCode),
+        "message": TEXT,
+        "device": _NAMED,
+        "quarantine": TEXT,
+        "match": TEXT,
+        "check": TEXT,
+        "have": COUNT,
+        "need": COUNT,
+        "retry_at": TIME,
+        "until": TIME,
+    },
+    required=("code", "message"),
+)
+
+_DECISION = obj(
+    {
+        "node": TEXT,
+        "admitted": FLAG,
+        "disposition": word(Disposition),
+        "reasons": listed(_REASON),
+        "passes": _PASSES,
+        "policy": TEXT,
+        "sequence": COUNT,
+        "decided_at": TIME,
+    }
+)
+
+_NODE_FIELDS = {
+    "name": TEXT,
+    "state": word(NodeStatus),
+    **{name: MAYBE for name in ("provider_id", "boot_id", "profile", "zone")},
+    "registered_at": TIME,
+    **{name: MAYBE_TIME for name in ("reported_at", "retired_at", "maintenance_until")},
+    "maintenance_reason": MAYBE,
+    "passes": _PASSES,
+    "conditions": listed(ANY_OBJECT),
+    "admission": ref("Decision"),
+}
+
+_LISTED = obj(
+    {
+        **{name: MAYBE for name in ("id", "matched_by", "kind", "vendor", "serial", "uuid", "slot", "name", "model")},
+        **{name: MAYBE for name in ("part_number", "module_id", "reason", "state")},
+        "firmware": ANY_OBJECT,
+        "readings": ANY_OBJECT,
+        "identifiers": listed(_IDENTIFIER),
+    }
+)
+_FINDING = obj({"device": MAYBE, "status": word(CheckStatus), "code": MAYBE, "message": MAYBE})
+_CHECK = obj(
+    {"name": TEXT, "status": word(CheckStatus), "since": TIME, "at": TIME, "findings": listed(_FINDING)}
+)
+_WAIVER = obj(
+    {
+        **{"id": TEXT, "kind": _KIND, "count": COUNT, "until": TIME, "reason": TEXT, "granted_by": TEXT},
+        **{"granted_at": TIME, "ended_at": MAYBE_TIME},
+    }
+)
+
+_DEVICE_FIELDS = {
+    **{"id": TEXT, "kind": _KIND, "vendor": TEXT, "serial": MAYBE, "uuid": MAYBE, "board": TEXT},
+    "state": word(("in_service", "quarantined", "missing", "detached", "conflict")),
+    **{name: MAYBE for name in ("node", "slot", "model", "part_number", "module_id", "name", "asset_tag")},
+    "firmware": ANY_OBJECT,
+    "registered_at": TIME,
+}
+_KNOWN_IDENTIFIER = obj(
+    {**{name: TEXT for name in ("type", "value", "scope", "source")}, "usable": FLAG, "first_seen_at": TIME}
+)
+_PLACEMENT = obj(
+    {"node": TEXT, "slot": MAYBE, "since": TIME, "until": MAYBE_TIME, "ended_by": MAYBE, "missing_since": MAYBE_TIME}
+)
+
+_QUARANTINE = obj(
+    {
+        **{"id": TEXT, "state": word(("open", "released")), "target": ANY_OBJECT, "target_kind": TEXT},
+        "identifiers": listed(obj({name: MAYBE for name in ("kind", "vendor", "type", "value")}, required=("type",))),
+        **{"devices": listed(TEXT), "scope": MAYBE, "match": TEXT, "owner": TEXT, "reason": TEXT},
+        **{"cause": MAYBE, "ticket": MAYBE, "drain": FLAG, "release_policy": TEXT, "permanent": FLAG},
+        **{"evidence": {}, "opened_at": TIME, "review_at": MAYBE_TIME, "expires_at": MAYBE_TIME},
+        **{"released_at": MAYBE_TIME, "released_by": MAYBE, "release_reason": MAYBE, "warnings": _WARNINGS},
+    }
+)
+
+_FAILURE = obj(
+    {
+        **{"id": TEXT, "failure_id": TEXT, "code": TEXT, "kind": MAYBE, "cause": TEXT, "severity": TEXT},
+        **{"effect": word(Effect), "state": word(("active", "withdrawn"))},
+        **{name: MAYBE for name in ("device", "serial", "uuid", "ref", "node", "slot")},
+        **{"attached": FLAG, "occurred_at": MAYBE_TIME, "recorded_at": TIME, "count": COUNT, "last_at": TIME},
+        **{"reporter": TEXT, "message": MAYBE, "evidence": {}},
+    }
+)
+
+_CONFLICT = obj(
+    {
+        **{"id": TEXT, "state": word(("open", "resolved")), "rule": TEXT, "kind": _KIND, "node": MAYBE},
+        **{"nodes": listed(TEXT), "reason": TEXT, "entry": ANY_OBJECT, "devices": listed(_CANDIDATE)},
+        **{"opened_at": TIME, "resolved_at": MAYBE_TIME, "resolved_by": MAYBE, "resolved_as": MAYBE},
+        "resolve_reason": MAYBE,
+    }
+)
+
+_EVENT = obj(
+    {
+        **{"sequence": {"type": "integer", "minimum": 1}, "at": TIME, "type": word(EventType)},
+        "actor": obj({"kind": word(ActorKind), "name": TEXT}),
+        "subjects": listed(obj({"kind": word(SubjectKind), "id": TEXT, "ordinal": {"type": "integer", "minimum": 1}})),
+        **{"data": ANY_OBJECT, "prev_hash": HASH, "hash": HASH},
+    }
+)
+
+_TOKEN_FIELDS = {
+    **{"id": TEXT, "role": word(Role), "name": TEXT, "node": MAYBE, "created_at": TIME, "created_by": TEXT},
+    "revoked_at": MAYBE_TIME,
+}
+
+
+def _outcome(*outcomes: str, **more: JsonSchema) -> JsonSchema:
+    """The answer for one of many targets."""
+    told = {"outcome": word(outcomes), "message": TEXT, "code": word(PROBLEM_CODES), "candidates": listed(_CANDIDATE)}
+    return obj({**told, **more}, required=("outcome",))
+
+
+_PROBLEM = obj(
+    {
+        **{"type": TEXT, "title": TEXT, "status": {"type": "integer"}, "code": word(PROBLEM_CODES), "detail": TEXT},
+        "instance": {**TEXT, "description": "The request's id: the logs have it under this name."},
+        "errors": listed(obj({"pointer": {**TEXT, "description": "JSON Pointer into the message."}, "detail": TEXT})),
+    }
+)
+
+COMPONENTS: dict[str, JsonSchema] = {
+    "Decision": _DECISION,
+    "Reported": obj(
+        {
+            "report_id": TEXT,
+            "replayed": FLAG,
+            "pass": obj(
+                {"counted": FLAG, "because": nullable(word(Because)), "detail": MAYBE, "have": COUNT, "need": COUNT}
+            ),
+            "admission": ref("Decision"),
+            "warnings": _WARNINGS,
+        }
+    ),
+    "Node": obj(_NODE_FIELDS),
+    "NodePage": obj(
+        {
+            **_NODE_FIELDS,
+            **{"devices": listed(_LISTED), "missing": listed(ANY_OBJECT), "checks": listed(_CHECK)},
+            **{"waivers": listed(_WAIVER), "host": ANY_OBJECT},
+        }
+    ),
+    "Waiver": _WAIVER,
+    "Device": obj(_DEVICE_FIELDS),
+    "DevicePage": obj(
+        {
+            **_DEVICE_FIELDS,
+            **{"match": word(("hardware", "place")), "warnings": _WARNINGS, "siblings": listed(TEXT)},
+            **{"identifiers": listed(_KNOWN_IDENTIFIER), "placements": listed(_PLACEMENT)},
+            "quarantines": listed(ref("Quarantine")),
+        }
+    ),
+    "Quarantine": _QUARANTINE,
+    "Opened": _outcome("opened", "already_open", "refused", target=ANY_OBJECT, quarantine=ref("Quarantine")),
+    "Imported": _outcome(
+        *("opened", "already_open", "refused"),
+        row={"type": "integer", "minimum": 1, "description": "The line of the list, from 1."},
+        target={"type": ["object", "null"]},
+        quarantine={**TEXT, "description": "Its id."},
+    ),
+    "Released": _outcome(
+        "released", "not_held", "refused", target=ANY_OBJECT, quarantines=listed(ref("Quarantine"))
+    ),
+    "Failure": _FAILURE,
+    "Recorded": _outcome("recorded", "already_recorded", "refused", failure_id=TEXT, failure=ref("Failure")),
+    "Conflict": _CONFLICT,
+    "Event": _EVENT,
+    "Profile": obj(
+        {
+            "name": TEXT,
+            "gpu": obj({"count": COUNT, "models": listed(TEXT)}, required=("count",)),
+            "efa": obj({"count": {"type": ["integer", "null"]}}),
+            **{"required_checks": listed(TEXT), "per_boot_checks": listed(TEXT), "built_in": FLAG},
+        }
+    ),
+    "Policy": {**obj({"digest": TEXT, "effects": {"type": "object", "additionalProperties": word(Effect)}})},
+    "Token": obj(_TOKEN_FIELDS),
+    "NewToken": obj({**_TOKEN_FIELDS, "token": {**MAYBE, "description": "Shown once; null when replayed."}}),
+    "Verified": obj(
+        {
+            **{"ok": FLAG, "entries": COUNT, "head_sequence": COUNT, "head_hash": HASH},
+            **{"bad": {"type": ["integer", "null"]}, "reason": MAYBE},
+        }
+    ),
+    "Ready": obj(
+        {
+            "status": word(("ok", "not_ready")),
+            "engine": word(("sqlite", "postgresql")),
+            "faults": listed(TEXT),
+            "sqlite": obj({"version": TEXT, "is_safe": FLAG, "journal": TEXT}),
+            **{"last_sign_at": MAYBE_TIME, "is_beating": FLAG, "sequence": COUNT},
+        },
+        required=("status", "engine", "faults"),
+    ),
+    "Problem": _PROBLEM,
+}
+"""Every named schema of the document."""
