@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from marshmallow import Schema
+
 from api.auth import ROLES
 from api.body import SHAPE
 from api.schemas.document import shape_schema
@@ -30,6 +32,7 @@ class Contract:
     answers: Mapping[int, Mapping[str, JsonSchema]]
     roles: frozenset[Role]
     query: tuple[str, ...] = ()
+    query_shape: JsonSchema = field(default_factory=dict)
     pages: bool = False
     body: Mapping[str, JsonSchema] = field(default_factory=dict)
     examples: Mapping[str, Any] = field(default_factory=dict)
@@ -43,6 +46,7 @@ def says(  # noqa: PLR0913 - each is one thing that a reader of the document wan
     *,
     filters: Collection[str] = (),
     query: Collection[str] = (),
+    query_shape: Schema | None = None,
     pages: bool = False,
     body: Mapping[str, JsonSchema] | None = None,
     example: Any = None,
@@ -52,9 +56,10 @@ def says(  # noqa: PLR0913 - each is one thing that a reader of the document wan
 ) -> Callable[[H], H]:
     """State the contract of a handler; stands between its address and `require`.
 
-    `answers` are schemas by status: one schema for JSON, several by media type, None for no body. `problems` are the
-    codes that only this handler answers, `refused` those that a 422 may carry when not one of many was accepted.
-    `pages` is a list in pages, `is_change` a mutation that takes an `Idempotency-Key`.
+    `answers` are schemas by status: one schema for JSON, several by media type, None for no body. `query_shape` is what
+    parameters are read through where their names alone do not say it. `problems` are the codes that only this handler
+    answers, `refused` those that a 422 may carry when not one of many was accepted. `pages` is a list in pages,
+    `is_change` a mutation that takes an `Idempotency-Key`.
     """
 
     def state(handler: H) -> H:
@@ -66,6 +71,7 @@ def says(  # noqa: PLR0913 - each is one thing that a reader of the document wan
             answers={status: _by_media(given) for status, given in answers.items()},
             roles=told.get(ROLES, frozenset()),
             query=tuple(sorted({*filters, *query})),
+            query_shape=shape_schema(query_shape, is_nullable=False) if query_shape else {},
             pages=pages,
             body=taken,
             examples={next(iter(taken)): example} if example is not None else {},

@@ -66,7 +66,6 @@ PARAMETERS: dict[str, tuple[JsonSchema, str]] = {
     "device": (_TEXT, "Our id, a serial or a UUID."),
     "node": (_NODE, "A node's name."),
     "actor": ({**_TEXT, "examples": ["operator:alice"]}, "`kind:name` of whoever did it."),
-    "reason": ({"type": "string", "minLength": 1, "maxLength": 4096, "pattern": PLAIN}, "Why they are held."),
 }
 """Query parameters whose name alone does not say it all."""
 
@@ -145,10 +144,13 @@ def _parameters(rule: Rule, stated: Contract) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": schema, "description": words}
     for name in (*stated.query, *(("limit", "cursor", "order") if stated.pages else ())):
         schema, words = PARAMETERS.get(name) or _filter(name)
-        yield {"name": name, "in": "query", "schema": schema, "description": words}
+        schema = stated.query_shape.get("properties", {}).get(name, schema)
+        is_required = name in stated.query_shape.get("required", ())
+        yield {"name": name, "in": "query", "required": is_required, "schema": schema, "description": words}
     if stated.is_change:
         yield {
-            **{"name": KEY_HEADER, "in": "header"},
+            "name": KEY_HEADER,
+            "in": "header",
             "schema": {"type": "string", "pattern": "^[!-~]{1,256}$"},
             "description": "Makes the request safe to repeat for 24 hours: the first answer comes again.",
         }

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from flask import Response, request
-from registry.services.pages import Page, PageRequest
 
 from api.answers import answer
 from api.text import ID_LENGTH, pointer, whole_number, why_not_text
 from registry.domain.canonical import INT_LIMIT
 from registry.domain.errors import FieldError, InvalidField
+from registry.services.pages import Page, PageRequest
 
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 1000

@@ -11,11 +11,16 @@ from marshmallow import Schema, fields, validate
 from api.schemas.fields import JsonSchema, OwnField
 
 
-def shape_schema(shape: Schema) -> JsonSchema:
-    """Give the JSON Schema of a shape: its members, which of them are required, and no others."""
-    members = {field.data_key or name: _field_schema(field) for name, field in shape.load_fields.items()}
+def shape_schema(shape: Schema, *, is_nullable: bool = True) -> JsonSchema:
+    """Give the JSON Schema of a shape: its members, which of them are required, and no others.
+
+    A query has no null: there a member is left out.
+    """
+    fields_ = {field.data_key or name: field for name, field in shape.load_fields.items()}
+    members = {name: _field_schema(field, is_nullable=is_nullable) for name, field in fields_.items()}
     required = [field.data_key or name for name, field in shape.load_fields.items() if field.required]
-    return obj(members, required=required, is_closed=True)
+    schema = obj(members, required=required, is_closed=True)
+    return {**schema, "description": " ".join(shape.__doc__.split())} if shape.__doc__ else schema
 
 
 def obj(members: dict[str, Any], *, required: Iterable[str] | None = None, is_closed: bool = False) -> JsonSchema:
@@ -42,7 +47,7 @@ def listed(schema: JsonSchema) -> JsonSchema:
     return {"type": "array", "items": schema}
 
 
-def _field_schema(field: fields.Field[Any]) -> JsonSchema:
+def _field_schema(field: fields.Field[Any], *, is_nullable: bool = True) -> JsonSchema:
     if isinstance(field, fields.List):
         bounds = field.validate
         most = {"maxItems": bounds.max} if isinstance(bounds, validate.Length) else {}
@@ -51,4 +56,4 @@ def _field_schema(field: fields.Field[Any]) -> JsonSchema:
         return shape_schema(field.schema)
     if not isinstance(field, OwnField):
         raise TypeError(f"nobody said how {type(field).__name__} reads in the document")
-    return nullable(field.json_schema()) if field.allow_none else field.json_schema()
+    return nullable(field.json_schema()) if field.allow_none and is_nullable else field.json_schema()

@@ -62,6 +62,18 @@ class OpenShape(Shape):
             raise ValidationError("is required when release_policy is at_expiry", "expires_at")
 
 
+class ImportShape(Shape):
+    """The query of `POST /v1/quarantines/import`: what all holds of the list have in common."""
+
+    kind = Word(Kind)
+    reason = reason()
+    cause = Text(WORD_LENGTH)
+    ticket = Text(REF_LENGTH)
+    scope = Word(("board", "unit"))
+    release_policy = Word(("manual", "after_passes"))
+    permanent = Flag()
+
+
 class ReleaseShape(Shape):
     """`POST /v1/quarantines/{id}/release`."""
 
@@ -77,5 +89,6 @@ class ReleaseTargetsShape(Shape):
 
 
 OPEN = OpenShape()
+IMPORT = ImportShape()
 RELEASE = ReleaseShape()
 RELEASE_TARGETS = ReleaseTargetsShape()

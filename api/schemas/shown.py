@@ -51,7 +51,7 @@ _KIND = word(Kind)
 _PASSES = obj({"have": COUNT, "need": COUNT})
 _WARNINGS = listed(obj({"code": TEXT, "message": TEXT}))
 _NAMED = obj({"kind": MAYBE, "id": MAYBE, "serial": MAYBE, "uuid": MAYBE, "slot": MAYBE})
-_CANDIDATE = obj({name: MAYBE for name in ("id", "kind", "vendor", "serial", "uuid", "model")})
+_CANDIDATE = obj(dict.fromkeys(("id", "kind", "vendor", "serial", "uuid", "model"), MAYBE))
 _IDENTIFIER = obj({"type": TEXT, "value": TEXT, "usable": FLAG})
 
 _REASON = obj(
@@ -86,9 +86,9 @@ _DECISION = obj(
 _NODE_FIELDS = {
     "name": TEXT,
     "state": word(NodeStatus),
-    **{name: MAYBE for name in ("provider_id", "boot_id", "profile", "zone")},
+    **dict.fromkeys(("provider_id", "boot_id", "profile", "zone"), MAYBE),
     "registered_at": TIME,
-    **{name: MAYBE_TIME for name in ("reported_at", "retired_at", "maintenance_until")},
+    **dict.fromkeys(("reported_at", "retired_at", "maintenance_until"), MAYBE_TIME),
     "maintenance_reason": MAYBE,
     "passes": _PASSES,
     "conditions": listed(ANY_OBJECT),
@@ -97,33 +97,42 @@ _NODE_FIELDS = {
 
 _LISTED = obj(
     {
-        **{name: MAYBE for name in ("id", "matched_by", "kind", "vendor", "serial", "uuid", "slot", "name", "model")},
-        **{name: MAYBE for name in ("part_number", "module_id", "reason", "state")},
+        **dict.fromkeys(("id", "matched_by", "kind", "vendor", "serial", "uuid", "slot", "name", "model"), MAYBE),
+        **dict.fromkeys(("part_number", "module_id", "reason", "state"), MAYBE),
         "firmware": ANY_OBJECT,
         "readings": ANY_OBJECT,
         "identifiers": listed(_IDENTIFIER),
     }
 )
 _FINDING = obj({"device": MAYBE, "status": word(CheckStatus), "code": MAYBE, "message": MAYBE})
-_CHECK = obj(
-    {"name": TEXT, "status": word(CheckStatus), "since": TIME, "at": TIME, "findings": listed(_FINDING)}
-)
+_CHECK = obj({"name": TEXT, "status": word(CheckStatus), "since": TIME, "at": TIME, "findings": listed(_FINDING)})
 _WAIVER = obj(
     {
-        **{"id": TEXT, "kind": _KIND, "count": COUNT, "until": TIME, "reason": TEXT, "granted_by": TEXT},
-        **{"granted_at": TIME, "ended_at": MAYBE_TIME},
+        "id": TEXT,
+        "kind": _KIND,
+        "count": COUNT,
+        "until": TIME,
+        "reason": TEXT,
+        "granted_by": TEXT,
+        "granted_at": TIME,
+        "ended_at": MAYBE_TIME,
     }
 )
 
 _DEVICE_FIELDS = {
-    **{"id": TEXT, "kind": _KIND, "vendor": TEXT, "serial": MAYBE, "uuid": MAYBE, "board": TEXT},
+    "id": TEXT,
+    "kind": _KIND,
+    "vendor": TEXT,
+    "serial": MAYBE,
+    "uuid": MAYBE,
+    "board": TEXT,
     "state": word(("in_service", "quarantined", "missing", "detached", "conflict")),
-    **{name: MAYBE for name in ("node", "slot", "model", "part_number", "module_id", "name", "asset_tag")},
+    **dict.fromkeys(("node", "slot", "model", "part_number", "module_id", "name", "asset_tag"), MAYBE),
     "firmware": ANY_OBJECT,
     "registered_at": TIME,
 }
 _KNOWN_IDENTIFIER = obj(
-    {**{name: TEXT for name in ("type", "value", "scope", "source")}, "usable": FLAG, "first_seen_at": TIME}
+    {**dict.fromkeys(("type", "value", "scope", "source"), TEXT), "usable": FLAG, "first_seen_at": TIME}
 )
 _PLACEMENT = obj(
     {"node": TEXT, "slot": MAYBE, "since": TIME, "until": MAYBE_TIME, "ended_by": MAYBE, "missing_since": MAYBE_TIME}
@@ -131,45 +140,94 @@ _PLACEMENT = obj(
 
 _QUARANTINE = obj(
     {
-        **{"id": TEXT, "state": word(("open", "released")), "target": ANY_OBJECT, "target_kind": TEXT},
-        "identifiers": listed(obj({name: MAYBE for name in ("kind", "vendor", "type", "value")}, required=("type",))),
-        **{"devices": listed(TEXT), "scope": MAYBE, "match": TEXT, "owner": TEXT, "reason": TEXT},
-        **{"cause": MAYBE, "ticket": MAYBE, "drain": FLAG, "release_policy": TEXT, "permanent": FLAG},
-        **{"evidence": {}, "opened_at": TIME, "review_at": MAYBE_TIME, "expires_at": MAYBE_TIME},
-        **{"released_at": MAYBE_TIME, "released_by": MAYBE, "release_reason": MAYBE, "warnings": _WARNINGS},
+        "id": TEXT,
+        "state": word(("open", "released")),
+        "target": ANY_OBJECT,
+        "target_kind": TEXT,
+        "identifiers": listed(obj(dict.fromkeys(("kind", "vendor", "type", "value"), MAYBE), required=("type",))),
+        "devices": listed(TEXT),
+        "scope": MAYBE,
+        "match": TEXT,
+        "owner": TEXT,
+        "reason": TEXT,
+        "cause": MAYBE,
+        "ticket": MAYBE,
+        "drain": FLAG,
+        "release_policy": TEXT,
+        "permanent": FLAG,
+        "evidence": {},
+        "opened_at": TIME,
+        "review_at": MAYBE_TIME,
+        "expires_at": MAYBE_TIME,
+        "review_due": FLAG,
+        "released_at": MAYBE_TIME,
+        "released_by": MAYBE,
+        "release_reason": MAYBE,
+        "warnings": _WARNINGS,
     }
 )
 
 _FAILURE = obj(
     {
-        **{"id": TEXT, "failure_id": TEXT, "code": TEXT, "kind": MAYBE, "cause": TEXT, "severity": TEXT},
-        **{"effect": word(Effect), "state": word(("active", "withdrawn"))},
-        **{name: MAYBE for name in ("device", "serial", "uuid", "ref", "node", "slot")},
-        **{"attached": FLAG, "occurred_at": MAYBE_TIME, "recorded_at": TIME, "count": COUNT, "last_at": TIME},
-        **{"reporter": TEXT, "message": MAYBE, "evidence": {}},
+        "id": TEXT,
+        "failure_id": TEXT,
+        "code": TEXT,
+        "kind": MAYBE,
+        "cause": TEXT,
+        "severity": TEXT,
+        "effect": word(Effect),
+        "state": word(("active", "withdrawn")),
+        **dict.fromkeys(("device", "serial", "uuid", "ref", "node", "slot"), MAYBE),
+        "attached": FLAG,
+        "occurred_at": MAYBE_TIME,
+        "recorded_at": TIME,
+        "count": COUNT,
+        "last_at": TIME,
+        "reporter": TEXT,
+        "message": MAYBE,
+        "evidence": {},
     }
 )
 
 _CONFLICT = obj(
     {
-        **{"id": TEXT, "state": word(("open", "resolved")), "rule": TEXT, "kind": _KIND, "node": MAYBE},
-        **{"nodes": listed(TEXT), "reason": TEXT, "entry": ANY_OBJECT, "devices": listed(_CANDIDATE)},
-        **{"opened_at": TIME, "resolved_at": MAYBE_TIME, "resolved_by": MAYBE, "resolved_as": MAYBE},
+        "id": TEXT,
+        "state": word(("open", "resolved")),
+        "rule": TEXT,
+        "kind": _KIND,
+        "node": MAYBE,
+        "nodes": listed(TEXT),
+        "reason": TEXT,
+        "entry": ANY_OBJECT,
+        "devices": listed(_CANDIDATE),
+        "opened_at": TIME,
+        "resolved_at": MAYBE_TIME,
+        "resolved_by": MAYBE,
+        "resolved_as": MAYBE,
         "resolve_reason": MAYBE,
     }
 )
 
 _EVENT = obj(
     {
-        **{"sequence": {"type": "integer", "minimum": 1}, "at": TIME, "type": word(EventType)},
+        "sequence": {"type": "integer", "minimum": 1},
+        "at": TIME,
+        "type": word(EventType),
         "actor": obj({"kind": word(ActorKind), "name": TEXT}),
         "subjects": listed(obj({"kind": word(SubjectKind), "id": TEXT, "ordinal": {"type": "integer", "minimum": 1}})),
-        **{"data": ANY_OBJECT, "prev_hash": HASH, "hash": HASH},
+        "data": ANY_OBJECT,
+        "prev_hash": HASH,
+        "hash": HASH,
     }
 )
 
 _TOKEN_FIELDS = {
-    **{"id": TEXT, "role": word(Role), "name": TEXT, "node": MAYBE, "created_at": TIME, "created_by": TEXT},
+    "id": TEXT,
+    "role": word(Role),
+    "name": TEXT,
+    "node": MAYBE,
+    "created_at": TIME,
+    "created_by": TEXT,
     "revoked_at": MAYBE_TIME,
 }
 
@@ -182,7 +240,11 @@ def _outcome(*outcomes: str, **more: JsonSchema) -> JsonSchema:
 
 _PROBLEM = obj(
     {
-        **{"type": TEXT, "title": TEXT, "status": {"type": "integer"}, "code": word(PROBLEM_CODES), "detail": TEXT},
+        "type": TEXT,
+        "title": TEXT,
+        "status": {"type": "integer"},
+        "code": word(PROBLEM_CODES),
+        "detail": TEXT,
         "instance": {**TEXT, "description": "The request's id: the logs have it under this name."},
         "errors": listed(obj({"pointer": {**TEXT, "description": "JSON Pointer into the message."}, "detail": TEXT})),
     }
@@ -205,8 +267,11 @@ COMPONENTS: dict[str, JsonSchema] = {
     "NodePage": obj(
         {
             **_NODE_FIELDS,
-            **{"devices": listed(_LISTED), "missing": listed(ANY_OBJECT), "checks": listed(_CHECK)},
-            **{"waivers": listed(_WAIVER), "host": ANY_OBJECT},
+            "devices": listed(_LISTED),
+            "missing": listed(ANY_OBJECT),
+            "checks": listed(_CHECK),
+            "waivers": listed(_WAIVER),
+            "host": ANY_OBJECT,
         }
     ),
     "Waiver": _WAIVER,
@@ -214,8 +279,11 @@ COMPONENTS: dict[str, JsonSchema] = {
     "DevicePage": obj(
         {
             **_DEVICE_FIELDS,
-            **{"match": word(("hardware", "place")), "warnings": _WARNINGS, "siblings": listed(TEXT)},
-            **{"identifiers": listed(_KNOWN_IDENTIFIER), "placements": listed(_PLACEMENT)},
+            "match": word(("hardware", "place")),
+            "warnings": _WARNINGS,
+            "siblings": listed(TEXT),
+            "identifiers": listed(_KNOWN_IDENTIFIER),
+            "placements": listed(_PLACEMENT),
             "quarantines": listed(ref("Quarantine")),
         }
     ),
@@ -227,9 +295,7 @@ COMPONENTS: dict[str, JsonSchema] = {
         target={"type": ["object", "null"]},
         quarantine={**TEXT, "description": "Its id."},
     ),
-    "Released": _outcome(
-        "released", "not_held", "refused", target=ANY_OBJECT, quarantines=listed(ref("Quarantine"))
-    ),
+    "Released": _outcome("released", "not_held", "refused", target=ANY_OBJECT, quarantines=listed(ref("Quarantine"))),
     "Failure": _FAILURE,
     "Recorded": _outcome("recorded", "already_recorded", "refused", failure_id=TEXT, failure=ref("Failure")),
     "Conflict": _CONFLICT,
@@ -239,7 +305,9 @@ COMPONENTS: dict[str, JsonSchema] = {
             "name": TEXT,
             "gpu": obj({"count": COUNT, "models": listed(TEXT)}, required=("count",)),
             "efa": obj({"count": {"type": ["integer", "null"]}}),
-            **{"required_checks": listed(TEXT), "per_boot_checks": listed(TEXT), "built_in": FLAG},
+            "required_checks": listed(TEXT),
+            "per_boot_checks": listed(TEXT),
+            "built_in": FLAG,
         }
     ),
     "Policy": {**obj({"digest": TEXT, "effects": {"type": "object", "additionalProperties": word(Effect)}})},
@@ -247,8 +315,12 @@ COMPONENTS: dict[str, JsonSchema] = {
     "NewToken": obj({**_TOKEN_FIELDS, "token": {**MAYBE, "description": "Shown once; null when replayed."}}),
     "Verified": obj(
         {
-            **{"ok": FLAG, "entries": COUNT, "head_sequence": COUNT, "head_hash": HASH},
-            **{"bad": {"type": ["integer", "null"]}, "reason": MAYBE},
+            "ok": FLAG,
+            "entries": COUNT,
+            "head_sequence": COUNT,
+            "head_hash": HASH,
+            "bad": {"type": ["integer", "null"]},
+            "reason": MAYBE,
         }
     ),
     "Ready": obj(
@@ -257,7 +329,9 @@ COMPONENTS: dict[str, JsonSchema] = {
             "engine": word(("sqlite", "postgresql")),
             "faults": listed(TEXT),
             "sqlite": obj({"version": TEXT, "is_safe": FLAG, "journal": TEXT}),
-            **{"last_sign_at": MAYBE_TIME, "is_beating": FLAG, "sequence": COUNT},
+            "last_sign_at": MAYBE_TIME,
+            "is_beating": FLAG,
+            "sequence": COUNT,
         },
         required=("status", "engine", "faults"),
     ),

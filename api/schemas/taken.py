@@ -38,13 +38,13 @@ _DEVICE = obj(
         "kind": _KIND,
         "vendor": {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$"},
         **_open(
-            **{
-                name: _TEXT
-                for name in (
+            **dict.fromkeys(
+                (
                     *("serial", "uuid", "model", "part_number", "module_id", "unique_id", "asset_tag", "name"),
                     *("mac", "gid", "node_guid"),
-                )
-            },
+                ),
+                _TEXT,
+            ),
             slot={**_TEXT, "description": "A PCI address in any of its spellings.", "examples": ["0000:53:00.0"]},
             firmware={"type": "object", "maxProperties": FIRMWARE_MAX, "additionalProperties": nullable(_TEXT)},
             readings={"type": "object", "maxProperties": READINGS_MAX, "additionalProperties": _SCALAR},
@@ -71,7 +71,7 @@ _CHECK = obj(
 _HOST = obj(_open(serial=_TEXT, uuid=_TEXT), required=(), is_closed=True)
 
 _PART: JsonSchema = {"type": "string"}
-_REPORT_IDS: dict[str, JsonSchema] = {name: _ID for name in ("report_id", "boot_id", "provider_id", "profile")}
+_REPORT_IDS: dict[str, JsonSchema] = dict.fromkeys(("report_id", "boot_id", "provider_id", "profile"), _ID)
 _REPORT_SCALARS = {**_REPORT_IDS, **_open(run_id=_ID, zone=_ID, started_at=_TIME, finished_at=_TIME, sent_at=_TIME)}
 
 REPORT = obj(
@@ -82,7 +82,7 @@ REPORT = obj(
             covers={**listed(_KIND), "maxItems": ENTRIES_MAX, "description": "The kinds that `devices` lists whole."},
             devices={**listed(_DEVICE), "maxItems": ENTRIES_MAX},
             checks={**listed(_CHECK), "maxItems": ENTRIES_MAX},
-            host=obj({name: _HOST for name in ("dmi", "redfish", "chassis")}, required=(), is_closed=True),
+            host=obj(dict.fromkeys(("dmi", "redfish", "chassis"), _HOST), required=(), is_closed=True),
         ),
     },
     required=tuple(_REPORT_IDS),
@@ -109,6 +109,7 @@ REPORT_EXAMPLE: dict[str, Any] = {
     "checks": [{"name": "gpu.xid", "status": "pass"}],
 }
 
+
 def report_parts(raw: Iterable[str]) -> JsonSchema:
     """Give the same as `multipart/form-data`, with raw tool output. A part may come as a file or as a field."""
     texts = ("run_id", "zone", "seq", "started_at", "finished_at", "sent_at")
@@ -125,7 +126,8 @@ _CHECKS = {**listed(_CHECK_NAME), "maxItems": CHECKS_MAX, "uniqueItems": True}
 _COUNT: JsonSchema = {"type": "integer", "minimum": 0, "maximum": COUNT_MAX}
 _MODELS = {
     **listed({"type": "string", "minLength": 1, "maxLength": MODEL_MAX_LENGTH}),
-    **{"maxItems": MODELS_MAX, "uniqueItems": True},
+    "maxItems": MODELS_MAX,
+    "uniqueItems": True,
 }
 
 PROFILE = obj(

@@ -10,7 +10,8 @@ from api.auth import READERS, require
 from api.context import database, now
 from api.contract import says
 from api.pagination import listing, page_answer, query
-from api.schemas.shown import page, ref as named
+from api.schemas.shown import page
+from api.schemas.shown import ref as named
 from registry.services import devices, history
 
 bp = Blueprint("devices", __name__)

@@ -5,43 +5,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from api.auth import READERS, require
 from api.context import database, now
+from api.contract import says
 from api.pagination import listing, number, page_answer, query
-from registry.services import history
+from api.schemas.shown import page
+from registry.services import export, history
 
 bp = Blueprint("events", __name__)
 
 FILTERS = frozenset({"type", "actor", "device", "node", "since", "until"})
 NDJSON = "application/x-ndjson"
+CSV = "text/csv"
+LINES = {NDJSON: {"type": "string", "description": "One event a line."}, CSV: {"type": "string"}}
 
 
 @bp.get("/events")
+@says({200: page("Event")}, filters=FILTERS, pages=True, problems=("not_found",))
 @require(*READERS)
 def index() -> Response:
     """List the events, oldest first."""
-    filters, page = listing(FILTERS, newest_first=False)
-    return page_answer(history.list_events(database(), filters, page, now=now()))
+    filters, part = listing(FILTERS, newest_first=False)
+    return page_answer(history.list_events(database(), filters, part, now=now()))
 
 
 @bp.get("/events/export")
+@says({200: LINES}, query={"after"})
 @require(*READERS)
-def export() -> Response:
-    """Stream the history as NDJSON, one event a line, from after a sequence number on."""
+def stream() -> Response:
+    """Stream the history as NDJSON, or as CSV for `Accept: text/csv`. To go on with a stream that broke off, give the
+    sequence of the last line as `after`.
+    """
     after = number(query({"after"}), "after", 0)
-    return Response(_begun(history.export_events(database(), after=after)), content_type=NDJSON)
+    if request.accept_mimetypes.best_match([NDJSON, CSV]) == CSV:
+        return Response(_begun(export.export_csv(database(), after=after)), content_type=f"{CSV}; charset=utf-8")
+    return Response(_begun(export.export_events(database(), after=after)), content_type=NDJSON)
 
 
-def _begun(lines: Iterator[str]) -> Iterator[str]:
-    """Read the first line before the status is sent, so that a store that cannot answer is still a 503."""
-    first = next(lines, None)
+def _begun(pieces: Iterator[str]) -> Iterator[str]:
+    """Read the first piece before the status is sent, so that a store that cannot answer is still a 503."""
+    first = next(pieces, None)
 
-    def stream() -> Iterator[str]:
-        # A reader that goes away closes this generator, and through it the snapshot that the lines are read from.
+    def rest() -> Iterator[str]:
         if first is not None:
             yield first
-            yield from lines
+            yield from pieces
 
-    return stream()
+    return rest()

@@ -42,9 +42,7 @@ def show(name: str) -> Response:
 
 
 @bp.put("/profiles/<name>")
-@says(
-    {200: ref("Profile"), 201: ref("Profile")}, body={JSON: PROFILE}, example=PROFILE_EXAMPLE, is_change=True
-)
+@says({200: ref("Profile"), 201: ref("Profile")}, body={JSON: PROFILE}, example=PROFILE_EXAMPLE, is_change=True)
 @require(Role.OPERATOR)
 def put(name: str) -> Response:
     """Write a profile: 201 when it is new."""

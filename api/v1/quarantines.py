@@ -47,9 +47,7 @@ _TARGETS = {"targets": [{"device": "1654900010003"}], "reason": "fell off the bu
 
 
 @bp.post("/quarantines")
-@says(
-    {200: items("Opened"), 201: items("Opened")}, query={DRY_RUN}, example=_TARGETS, refused=REFUSALS, is_change=True
-)
+@says({200: items("Opened"), 201: items("Opened")}, query={DRY_RUN}, example=_TARGETS, refused=REFUSALS, is_change=True)
 @require(Role.OPERATOR)
 @body(OPEN)
 def open_many(data: dict[str, Any]) -> Response:

@@ -10,7 +10,7 @@ import click
 
 from registry.cli.connection import Session, speaks_http
 from registry.cli.lists import filtered, limited, ordered, show_history
-from registry.cli.progress import progress
+from registry.cli.progress import is_terminal, progress
 
 EPILOG = """\b
 Examples:
@@ -18,6 +18,8 @@ Examples:
   pratique events export > history.ndjson
   pratique events export --after 48121 >> history.ndjson
 """
+
+FORMATS = {"ndjson": "application/x-ndjson", "csv": "text/csv"}
 
 PROGRESS_EVERY = 1000
 """Events between two steps of the bar: drawing it more often would cost more than the export."""
@@ -40,16 +42,23 @@ def list_(session: Session, order: str, limit: int, **filters: str | None) -> No
 
 @events.command(epilog=EPILOG)
 @click.option("--after", type=click.IntRange(min=0), help="Only events with a higher number than this.")
+@click.option(
+    "--format", "form", type=click.Choice(list(FORMATS)), default="ndjson", show_default=True, help="How it is written."
+)
 @speaks_http
-def export(session: Session, after: int | None) -> None:
-    """Write every event to standard output, one JSON document a line, oldest first. --output changes nothing here."""
+def export(session: Session, after: int | None, form: str) -> None:
+    """Write every event to standard output, one a line, oldest first. --output changes nothing here.
+
+    One that broke off goes on with --after and the sequence of the last whole line.
+    """
     first = after or 0
     # A bar between the lines of a terminal helps nobody.
-    is_piped = not sys.stdout.isatty() and sys.stderr.isatty()
+    is_piped = is_terminal() and not sys.stdout.isatty()
     bar = progress("exporting", count_after(session, first)) if is_piped else nullcontext(lambda _done: None)
     with bar as advance:
-        for done, line in enumerate(session.client.lines("events", "export", params={"after": str(first)}), start=1):
-            click.echo(line)
+        lines = session.client.lines("events", "export", params={"after": str(first)}, accept=FORMATS[form])
+        for done, line in enumerate(lines, start=1):
+            sys.stdout.write(f"{line}\n")  # click would flush each line
             if done % PROGRESS_EVERY == 0:
                 advance(done)
 

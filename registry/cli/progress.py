@@ -19,7 +19,7 @@ def progress(doing: str, total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as bar:
         task = bar.add_task(doing, total=total)
         yield lambda done: bar.update(task, completed=done)
 

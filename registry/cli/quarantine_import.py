@@ -16,7 +16,7 @@ from registry.cli.exits import Exit
 from registry.cli.kinds import given
 from registry.cli.output import plain, print_json
 from registry.cli.progress import progress
-from registry.cli.targets import described, dry, outcome_line
+from registry.cli.targets import described, dry, in_short
 from registry.client import Client, ClientError, ProblemAnswer
 from registry.collectors.serial_list import ListedRow, parse
 from registry.domain.errors import PartUnreadable
@@ -91,7 +91,9 @@ def send(
             except ClientError as error:
                 return error
             for item, answered in zip(batch, answers, strict=True):
-                item.update({name: value for name, value in answered.items() if name != "target"})
+                held = {"quarantine": answered["quarantine"]["id"]} if answered.get("quarantine") else {}
+                told = {name: value for name, value in answered.items() if name not in {"target", "quarantine"}}
+                item.update(told | held)
             done += len(batch)
             advance(done)
     return None
@@ -128,7 +130,8 @@ def show(
         print_json({**document, "dry_run": True} if is_dry else document)
     else:
         for item in told:
-            click.echo(f"row {item['row']}  {outcome_line(item)}")
+            words = (item["outcome"], in_short(item["target"]), item.get("quarantine"), item.get("message"))
+            click.echo("  ".join([f"row {item['row']}", *(plain(word) for word in words if word)]))
     summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "nothing"
     click.echo(f"{summary}{' (dry run: nothing was changed)' if is_dry else ''}", err=True)
     if stopped is not None:

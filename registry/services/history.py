@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -76,10 +75,3 @@ def _page(snapshot: Snapshot, page: PageRequest, *, subjects: Sequence[tuple[str
         **filters,
     )
     return page_of(events, page, lambda event: str(event.sequence), Event.to_json)
-
-
-def export_events(db: Database, *, after: int) -> Iterator[str]:
-    """Yield the whole history as NDJSON lines, oldest first, from after a sequence, with flat memory."""
-    with db.read() as snapshot:
-        for event in history.stream_events(snapshot, after):
-            yield json.dumps(event.to_json(), ensure_ascii=False, separators=(",", ":")) + "\n"

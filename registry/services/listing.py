@@ -65,7 +65,9 @@ def apply_list(tx: Transaction, listing: Listing, policy: Policy) -> Applied:
     applied = Applied(match_list(listing.entries, known, policy))
     _know_units(tx, listing, applied)
     _place(tx, listing, applied)
-    settle(tx, listing.node, listing.instance, applied.matches, listing.covers, known, actor=listing.actor)
+    # That a list known to be incomplete does not show something proves nothing.
+    whole = listing.covers - listing.partial
+    settle(tx, listing.node, listing.instance, applied.matches, whole, known, actor=listing.actor)
     _settle_losses(tx, listing, applied, known)
     return applied
 
@@ -288,7 +290,7 @@ def _settle_losses(tx: Transaction, listing: Listing, applied: Applied, known: K
     """A covering list without a unit that was lost says that the node knows; so does one that has it again."""
     disputed = {unit for match in applied.matches if match.outcome is Outcome.CONFLICT for unit in match.involved}
     kinds = {one: known.units[one].kind for one in known.contested if one in known.units}
-    settled = [one for one in known.contested if one not in disputed and kinds.get(one) in listing.covers]
+    settled = [one for one in known.contested if one not in disputed and kinds.get(one) in listing.covers - listing.partial]
     if settled:
         placements.settle_contested(tx, listing.instance.id, settled)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from registry.domain.canonical import canonical
 from registry.domain.events import GENESIS, Actor, Entry, Event, Subject, unseal, verify_entry
@@ -53,6 +53,17 @@ def stream_events(snapshot: Snapshot, after: int = 0) -> Iterator[Event]:
     """Yield every event after a sequence, oldest first, with flat memory. Use it up inside the snapshot."""
     for row in snapshot.iterate(f"{_ALL} WHERE e.sequence > ? ORDER BY e.sequence", (after,)):
         yield _event(row)
+
+
+SealedRow: TypeAlias = tuple[int, str, str, str]
+"""Sequence, body, previous hash and hash of an entry, as they are stored."""
+
+
+def sealed_rows(snapshot: Snapshot, after: int, last: int, limit: int) -> list[SealedRow]:
+    """Return at most `limit` entries after one sequence and up to another, oldest first, unread."""
+    sql = "SELECT sequence, body, prev_hash, hash FROM event WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
+    rows: list[Any] = snapshot.all(f"{sql} LIMIT {limit:d}", (after, last))
+    return rows
 
 
 def get_head(snapshot: Snapshot) -> tuple[int, str]:

@@ -30,7 +30,9 @@ from tests.postgres import Server
 
 PEPPER = b"p" * 32
 PROFILE = "p5.48xlarge"
-CHECKS = passing(*CLEAN_GPU, "efa.link", "gpu.nvlink", "gpu.thermal", "gpu.responding", "gpu.recovery_action", "dcgm.health")
+CHECKS = passing(
+    *CLEAN_GPU, "efa.link", "gpu.nvlink", "gpu.thermal", "gpu.responding", "gpu.recovery_action", "dcgm.health"
+)
 
 
 def devices_of(node: int) -> tuple[DeviceEntry, ...]:

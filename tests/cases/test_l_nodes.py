@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases.conftest import GAP_SECONDS, World, card, codes, taken
+from tests.cases.conftest import GAP_SECONDS, World, card, codes, one_engine, taken
 
 FIRST = [card(n) for n in range(1, 5)]
 SECOND = [card(n) for n in range(11, 15)]
@@ -108,6 +108,7 @@ def counts(world: World) -> tuple[int, int, int, int]:
     )
 
 
+@one_engine
 @pytest.mark.parametrize(("first", "worse"), [("xid_13", "xid_64"), ("xid_63", "xid_64"), ("xid_38", "xid_79")])
 def test_worse_news_raises_and_the_withdrawal_of_the_milder_does_not_lower(
     world: World, first: str, worse: str
@@ -138,6 +139,7 @@ def test_a_replaced_machine_leaves_its_reason_behind_and_waits_for_passes(world:
     assert (shown["state"], shown["node"]) == ("quarantined", None)
 
 
+@one_engine
 def test_a_drain_is_said_and_nothing_is_evicted(world: World) -> None:
     """C106."""
     world.expect(4)
@@ -166,6 +168,7 @@ def test_a_short_node_is_refused_excused_until_a_date_and_refused_again(world: W
     assert [(one["actor"]["kind"], one["data"]["count"]) for one in granted] == [("operator", 3)]
 
 
+@one_engine
 @pytest.mark.parametrize(
     "code", ["gpu.requires_reset", "gpu.unknown_device", "gpu.nvml_unknown", "words_nobody_has_seen"]
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases.conftest import GAP_SECONDS, World, card, codes, taken
+from tests.cases.conftest import GAP_SECONDS, World, card, codes, one_engine, taken
 from tests.collectors.documents import xml_document
 from tests.collectors.machines import change, h100_gpus
 
@@ -27,6 +27,7 @@ def say(world: World, status: str | None, **fields: Any) -> dict[str, Any]:
     return world.report("node-a", CARDS, checks=checks, **fields)
 
 
+@one_engine
 @pytest.mark.parametrize("status", ["unknown", "skipped", None])
 def test_a_check_that_has_not_run_since_the_start_is_no_pass(world: World, status: str | None) -> None:
     """C113, C62."""
@@ -46,6 +47,7 @@ def test_a_detector_that_starts_anew_does_not_undo_what_stood(world: World) -> N
     assert say(world, "pass")["admission"]["admitted"] is True
 
 
+@one_engine
 def test_a_check_that_alternates_never_lets_a_node_in(world: World) -> None:
     """C114."""
     world.expect(4, XID)
@@ -78,6 +80,7 @@ def test_one_checks_pass_does_not_clear_its_neighbours_failure(world: World) -> 
     assert answer["admission"]["reasons"][0]["check"] == "gpu.thermal"
 
 
+@one_engine
 @pytest.mark.parametrize(
     ("action", "ecc", "counts"),
     [

@@ -7,10 +7,12 @@ import os
 import pty
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from registry.admin.demo_hardware import make_machine
+from registry.client import Client
 from tests.cli.conftest import Pratique
 
 MACHINE = make_machine("node-a", 1)
@@ -119,3 +121,22 @@ def test_the_question_stands_on_the_terminal_and_the_answer_is_read_from_it(prat
     assert running.returncode == 0
     assert f"Type {SERIAL} to go on" in asked
     assert stdout.startswith("{"), "the question is not among the answers"
+
+
+@pytest.mark.usefixtures("person")
+def test_a_board_of_several_devices_is_released_by_its_serial(
+    pratique: Pratique, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = pratique.json(*OPEN)["items"][0]["quarantine"]
+    post = Client.post
+
+    def on_a_wide_board(client: Client, *path: str, **options: Any) -> dict[str, Any]:
+        answer = post(client, *path, **options)
+        return {**answer, "devices": ["unit-1", "unit-2"]} if options["params"] else answer
+
+    monkeypatch.setattr(Client, "post", on_a_wide_board)
+    release = ("quarantine", "release", hold["id"], "--reason", "x")
+    mistyped, typed = pratique(*release, given="no\n"), pratique(*release, given=f"{SERIAL}\n")
+
+    assert [mistyped.exit_code, typed.exit_code] == [2, 0]
+    assert "a whole board with 2 devices" in mistyped.stderr

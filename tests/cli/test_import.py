@@ -5,18 +5,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from registry.cli import quarantine_import
 from registry.collectors.serial_list import ListedRow, parse
 from registry.domain.errors import PartUnreadable
+from registry.main import main
 from tests.cli.conftest import Pratique
 from tests.cli.scripted import Answer, scripted
 
 UUID = "GPU-6f1d3c42-0c3e-4a51-9d0b-1d2c3b4a5f60"
+
+
+def import_at(url: str, text: str) -> Result:
+    """Import a list at another server than the real one."""
+    environment = {"PRATIQUE_URL": url, "PRATIQUE_TOKEN": "prq_x", "PRATIQUE_TOKEN_FILE": None}
+    command = ["quarantine", "import", "-", "--reason", "x", "--output", "json"]
+    return CliRunner(env=environment).invoke(main, command, input=text, catch_exceptions=False)
 
 
 def values(text: str) -> list[str]:
@@ -113,10 +120,7 @@ def test_an_import_that_breaks_off_says_what_was_done(monkeypatch: pytest.Monkey
     broken = Answer(403, {"code": "forbidden", "detail": "the token was revoked"})
 
     with scripted(opened, broken) as server:
-        pratique = Pratique(server.url, {"operator": "prq_x"}, clock=None, folder=Path())  # type: ignore[arg-type]
-        result = pratique(
-            "quarantine", "import", "-", "--reason", "x", "--output", "json", given="serial\n165000001\n165000002\n"
-        )
+        result = import_at(server.url, "serial\n165000001\n165000002\n")
 
     told = json.loads(result.stdout)
     assert result.exit_code == 3
@@ -125,12 +129,17 @@ def test_an_import_that_breaks_off_says_what_was_done(monkeypatch: pytest.Monkey
     assert "import the list again" in result.stderr
 
 
-def test_that_a_whole_batch_was_refused_is_an_outcome(pratique: Pratique) -> None:
-    given = ("quarantine", "import", "-", "--reason", "x", "--scope", "unit")
+def test_that_a_whole_batch_was_refused_is_an_outcome() -> None:
+    refused = {"target": {}, "outcome": "refused", "code": "device_ambiguous", "message": "it fits two vendors"}
+    problem = {"code": "device_ambiguous", "detail": "nothing is held", "items": [refused]}
 
-    told: Any = pratique.json(*given, given="serial\n1650000000001\n")
+    with scripted(Answer(422, problem)) as server:
+        result = import_at(server.url, "serial\n165000001\n")
 
-    assert told["counts"] in ({"refused": 1}, {"opened": 1})
+    told = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert [(item["row"], item["message"]) for item in told["items"]] == [(2, "it fits two vendors")]
+    assert told["counts"] == {"refused": 1}
     assert told["unanswered"] == 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which servers do the live tests share? One for each module and engine: starting four workers takes seconds."""
+"""Which servers do the live tests share? One for each engine: starting four workers takes seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="package", params=["sqlite", "postgresql"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """A running server on a freshly migrated database, on either engine."""
     folder = tmp_path_factory.mktemp("live")
@@ -45,13 +45,13 @@ def _running(server: LiveServer) -> Iterator[LiveServer]:
     assert "Traceback" not in server.log(), server.log()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def operator(server: LiveServer) -> Caller:
     """An operator of that server."""
     return server.caller("operator", "alice")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def auditor(server: LiveServer) -> Caller:
     """An auditor of that server."""
     return server.caller("auditor", "vera")

@@ -42,7 +42,7 @@ def post(request: Request) -> Answer:
 
 def post_together(requests_: Sequence[Request]) -> list[Answer]:
     """Make requests at once from the threads of this process."""
-    return together(*(lambda one=one: post(one) for one in requests_))  # type: ignore[misc]
+    return together(*(lambda one=one: post(one) for one in requests_))
 
 
 def post_from_processes(requests_: Sequence[Request], *, processes: int = 2) -> list[Answer]:

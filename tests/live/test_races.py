@@ -229,7 +229,7 @@ def test_a_gpu_that_many_hold_and_release_ends_free_when_all_have_released(
         release(owner, item["quarantine"]["id"])
         return "held" if "device_quarantined" in during else "free"
 
-    told = together(*(lambda owner=owner: hold_and_release(owner) for owner in owners))  # type: ignore[misc]
+    told = together(*(lambda owner=owner: hold_and_release(owner) for owner in owners))
 
     assert told == ["held"] * len(owners)
     assert walk(operator, "/v1/quarantines", device=serial(node.gpus[0]), state="open") == []

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.live.machines import Node, codes, held, quarantine, release
 from tests.live.server import Caller, LiveServer
 
-SECONDS = 4.0
+SECONDS = 3.0
 LOOKS_LEAST = 100
 SWAPS_LEAST = 10
 

@@ -280,7 +280,9 @@ class Model(Acts):
             "report_stale": silence > STALE,
             "device_quarantined": any(self.is_held(unit, now) for unit in met),
             "node_quarantined": any(self.in_force(one, now) and self.meets(one, node) for one in self.holds),
-            "device_unidentified": any(one.outcome == "unidentified" for group in node.listed.values() for one in group),
+            "device_unidentified": any(
+                one.outcome == "unidentified" for group in node.listed.values() for one in group
+            ),
             "identity_conflict": bool(conflicts),
             "fault_unattached": any((one.node, one.life) == (name, node.life) for one in self.unattached),
             "check_failing": CheckStatus.FAIL in statuses.values(),

@@ -137,7 +137,9 @@ class Acts:
 
     def attach_waiting(self, node: Node, covers: frozenset[str], now: datetime) -> None:
         """The first list of a boot says whose the faults were that came before it."""
-        for fault in [one for one in self.unattached if one.is_early and (one.node, one.boot) == (node.name, node.boot)]:
+        for fault in [
+            one for one in self.unattached if one.is_early and (one.node, one.boot) == (node.name, node.boot)
+        ]:
             kind = "gpu" if int(fault.slot[5:7], 16) < 0x80 else "efa"
             if kind not in covers or fault.life != node.life:
                 continue

@@ -43,7 +43,9 @@ class Reader:
         return next((one for one in self.units if one.kind == "gpu" and uuid and one.uuid == uuid), None)
 
     def board(self, kind: str, serial: str | None) -> Board | None:
-        known = next((one.board for one in self.units if one.kind == kind and serial and one.board.serial == serial), None)
+        known = next(
+            (one.board for one in self.units if one.kind == kind and serial and one.board.serial == serial), None
+        )
         return known or (self.new_boards.get(serial) if serial and kind == "gpu" else None)
 
     def on(self, board: Board | None) -> list[Unit]:
@@ -53,8 +55,9 @@ class Reader:
         return unit not in self.taken and unit not in self.disputed
 
     def elsewhere(self, unit: Unit) -> bool:
-        """Placed on another node that is there."""
-        return unit.stay is not None and unit.stay.node != self.node.name and self.is_live(unit.stay.node)
+        """Placed on another node that is there and does not miss it."""
+        stay = unit.stay
+        return stay is not None and not stay.missing and stay.node != self.node.name and self.is_live(stay.node)
 
     def last_in(self, kind: str, slot: str | None) -> Unit | None:
         stays = [one for one in self.here if one.slot == slot and one.unit.kind == kind]

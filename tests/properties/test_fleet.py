@@ -17,7 +17,14 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, note
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from registry.domain.actors import Actor, ActorKind
 from registry.domain.errors import PratiqueError
@@ -40,7 +47,18 @@ from tests.properties.model_records import Hold
 NODES = ("a", "b", "c")
 ALICE, BOB = Actor(ActorKind.OPERATOR, "alice"), Actor(ActorKind.OPERATOR, "bob")
 REPORTED = ("gpu.ecc", "gpu.row_remap", "gpu.xid", "efa.link")
-CODES = ("xid_79", "xid_64", "xid_48", "xid_63", "xid_74", "xid_13", "xid_9999", "gpu.inforom", "gpu_reset", "driver_loaded")
+CODES = (
+    "xid_79",
+    "xid_64",
+    "xid_48",
+    "xid_63",
+    "xid_74",
+    "xid_13",
+    "xid_9999",
+    "gpu.inforom",
+    "gpu_reset",
+    "driver_loaded",
+)
 PROFILES = {
     "small": {"gpu": {"count": 2}, "efa": {"count": 1}},
     "slow": {"gpu": {"count": 2}, "efa": {"count": 1}, "per_boot_checks": ["dcgm.diag"]},
@@ -56,7 +74,9 @@ nodes = st.sampled_from(NODES)
 numbers = st.integers(0, 50)
 oddly = st.sampled_from([False] * 4 + [True])
 seconds = st.sampled_from([1, 1, 5, 29, 31, 61, 121, 301, 901])
-refs = st.sampled_from([name for card in CARDS.values() for name in (card.serial, card.uuid) if name and name != "[N/A]"])
+refs = st.sampled_from(
+    [name for card in CARDS.values() for name in (card.serial, card.uuid) if name and name != "[N/A]"]
+)
 ways = st.lists(st.sampled_from(["whole"] * 12 + list(WAYS)), min_size=5, max_size=5)
 slots = st.sampled_from([*GPU_SLOTS, *EFA_SLOTS])
 statuses = st.sampled_from(["pass"] * 6 + ["warn", "not_applicable", "fail", "unknown", "skipped", "absent"])
@@ -289,7 +309,9 @@ class FleetMachine(RuleBasedStateMachine):
         wanted = self.model.fail_device(id_, code, ref, self.now)
         self.record(id_, wanted, self.fleet.fail(code, device=ref, failure_id=id_))
 
-    @rule(name=nodes, code=st.sampled_from(CODES), slot=st.none() | slots, ago=st.sampled_from([None, None, 2, 40, 400]))
+    @rule(
+        name=nodes, code=st.sampled_from(CODES), slot=st.none() | slots, ago=st.sampled_from([None, None, 2, 40, 400])
+    )
     def fail_place(self, name: str, code: str, slot: str | None, ago: int | None) -> None:
         """A fault in a slot, now or then, or of a node as a whole; twice under one id."""
         if name not in self.model.nodes:
@@ -427,7 +449,9 @@ class FleetMachine(RuleBasedStateMachine):
         retire_node(self.db, name, reason="sold", actor=ALICE, policy=self.fleet.policy, now=self.now)
         self.model.retire(name, self.now)
 
-    @rule(name=nodes, kind=st.sampled_from(["gpu", "efa"]), count=st.integers(0, 2), lasts=st.sampled_from([-1, 40, 4000]))
+    @rule(
+        name=nodes, kind=st.sampled_from(["gpu", "efa"]), count=st.integers(0, 2), lasts=st.sampled_from([-1, 40, 4000])
+    )
     def waive(self, name: str, kind: str, count: int, lasts: int) -> None:
         node = self.model.nodes.get(name)
         if node is None or (lasts < 0 and self.model.waiver(node, kind, self.now + timedelta(seconds=1)) is None):
@@ -444,9 +468,7 @@ class FleetMachine(RuleBasedStateMachine):
             return
         self.tick()
         until = self.now + timedelta(seconds=lasts)
-        set_maintenance(
-            self.db, name, until=until, reason="dust", actor=ALICE, policy=self.fleet.policy, now=self.now
-        )
+        set_maintenance(self.db, name, until=until, reason="dust", actor=ALICE, policy=self.fleet.policy, now=self.now)
         self.model.nodes[name].maintenance_until = until
 
     # --- what must always be so ---
@@ -463,7 +485,10 @@ class FleetMachine(RuleBasedStateMachine):
         for name in (*NODES, "d"):
             decision = self.fleet.decide(name)
             wanted = self.model.codes(name, self.now)
-            assert {str(one.code) for one in decision.reasons} == wanted, (name, [one.message for one in decision.reasons])
+            assert {str(one.code) for one in decision.reasons} == wanted, (
+                name,
+                [one.message for one in decision.reasons],
+            )
             assert decision.admitted is (not wanted)
             drain = "drain" if self.model.is_drain(name, self.now) else "hold"
             assert decision.disposition == (drain if wanted else "admit")

@@ -10,7 +10,6 @@ import pytest
 
 from registry.domain.admission import Reason, ReasonCode, exit_code
 from registry.domain.reports import CheckResult, CheckStatus
-from registry.services.admission import preview
 from registry.services.nodes import grant_waiver, retire_node, set_maintenance
 from registry.services.profiles import set_profile
 from tests.fleet import ALICE, CLEAN_GPU, Fleet, efa, gpu, passing, serial, uuid
@@ -307,50 +306,3 @@ def test_the_decision_names_its_policy_and_the_newest_event(fleet: Fleet) -> Non
     assert before.policy == after.policy == fleet.policy.digest
     assert after.sequence == before.sequence + 1
     assert after.decided_at == fleet.clock.now
-
-
-def test_asking_writes_nothing(fleet: Fleet) -> None:
-    fleet.admit()
-    fleet.clock.advance(1000)
-    sequences = {fleet.decide().sequence for _ in range(3)}
-    ask = [{"node": "node-a"}, {"node": "never"}, {"identifiers": [{"kind": "gpu", "type": "uuid", "value": uuid(1)}]}]
-    items = preview(fleet.db, ask, policy=fleet.policy, now=fleet.clock.now)
-    assert sequences == {fleet.decide().sequence}
-    assert [[reason["code"] for reason in one["reasons"]] for one in items] == [
-        ["report_stale", "passes_insufficient"],
-        ["node_unknown"],
-        [],
-    ]
-
-
-@pytest.mark.parametrize("is_seen", [True, False])
-def test_identifiers_alone_are_judged_by_the_holds_they_meet(fleet: Fleet, is_seen: bool) -> None:
-    if is_seen:
-        fleet.report()
-    fleet.hold({"identifier": {"kind": "gpu", "type": "serial", "value": serial(1)}})
-    ask = [
-        {"identifiers": [{"kind": "gpu", "type": "serial", "value": serial(n)} for n in range(3)]},
-        {"node": "never", "identifiers": [{"kind": "gpu", "type": "serial", "value": serial(1)}]},
-        {"identifiers": [{"kind": "efa", "type": "serial", "value": serial(1)}]},
-    ]
-    items = preview(fleet.db, ask, policy=fleet.policy, now=fleet.clock.now)
-    assert [[reason["code"] for reason in one["reasons"]] for one in items] == [
-        ["device_quarantined"],
-        ["device_quarantined"],
-        [],
-    ]
-
-
-def test_free_identifiers_do_not_let_an_unknown_node_in(fleet: Fleet) -> None:
-    free = {"kind": "gpu", "type": "serial", "value": serial(1)}
-    (item,) = preview(fleet.db, [{"node": "never", "identifiers": [free]}], policy=fleet.policy, now=fleet.clock.now)
-    assert (item["admitted"], [reason["code"] for reason in item["reasons"]]) == (False, ["node_unknown"])
-
-
-def test_a_device_named_beside_its_own_node_is_one_reason(fleet: Fleet) -> None:
-    fleet.admit()
-    fleet.hold({"device": serial(1)})
-    mine = {"kind": "gpu", "type": "serial", "value": serial(1)}
-    (item,) = preview(fleet.db, [{"node": "node-a", "identifiers": [mine]}], policy=fleet.policy, now=fleet.clock.now)
-    held = [reason for reason in item["reasons"] if reason["code"] == "device_quarantined"]
-    assert [reason["device"]["slot"] for reason in held] == [gpu(1).slot]

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from registry.domain.errors import StoreUnavailable
-from registry.services import history
+from registry.services import export
 from tests.api.conftest import Asker
 from tests.api.v1.fleet import admit
 from tests.clock import Clock
@@ -48,7 +48,7 @@ def test_a_stream_that_cannot_begin_is_a_503(auditor: Asker, monkeypatch: pytest
         raise StoreUnavailable("the disk is gone")
         yield
 
-    monkeypatch.setattr(history, "export_events", fail)
+    monkeypatch.setattr(export, "export_events", fail)
 
     assert auditor.get("/v1/events/export").json["code"] == "store_unavailable"
 
