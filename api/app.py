@@ -10,10 +10,11 @@ from datetime import datetime
 
 from flask import Flask, Response, g, request
 
-from api import docs, health
+from api import docs, health, metrics
 from api.body import check_length
 from api.context import EXTENSION, Standing, request_id, utc_now
 from api.errors import register_errors
+from api.observe import observe
 from api.text import why_not_text
 from api.v1 import BLUEPRINTS
 from registry.config import Settings
@@ -28,12 +29,15 @@ def create_app(settings: Settings, *, clock: Callable[[], datetime] = utc_now) -
     app = Flask("api", static_folder=None)
     _configure(app, settings)
     app.extensions[EXTENSION] = Standing.on(settings, clock)
+    observe(app)
     app.before_request(_name_request)
+    app.before_request(metrics.check_listener)
     app.before_request(check_length)
     app.before_request(_check_address)
     app.after_request(_label)
     register_errors(app)
     app.register_blueprint(health.bp)
+    app.register_blueprint(metrics.bp)
     app.register_blueprint(docs.bp)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint, url_prefix="/v1")

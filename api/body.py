@@ -37,9 +37,18 @@ def check_length() -> None:
         raise MalformedBody("send the body as it is, without a Content-Encoding")
 
 
+def raw_body() -> bytes:
+    """Return the whole body. Raises MalformedBody when it ended before its announced length: its sender gave up."""
+    raw = request.get_data()
+    announced = request.content_length or 0
+    if len(raw) < announced:
+        raise MalformedBody(f"the body ended after {len(raw)} of {announced} bytes: nothing of it was done")
+    return raw
+
+
 def json_body() -> Any:
     """Return the JSON that the body holds, an empty object for no body at all. Raises MalformedBody."""
-    raw = request.get_data()
+    raw = raw_body()
     if not raw:
         return {}
     if not request.is_json:

@@ -85,12 +85,12 @@ TABLES = (
         conflict_id TEXT NOT NULL REFERENCES conflict(id), ruled_at BIGINT NOT NULL)""",
     # --- what went wrong and what was decided ------------------------------------------------------------------------
     """CREATE TABLE failure (
-        id TEXT PRIMARY KEY, failure_id TEXT NOT NULL UNIQUE, reporter TEXT NOT NULL, digest TEXT NOT NULL,
+        id TEXT PRIMARY KEY, failure_id TEXT NOT NULL, id_scope TEXT NOT NULL, reporter TEXT NOT NULL, digest TEXT NOT NULL,
         code TEXT NOT NULL, kind TEXT, cause TEXT NOT NULL, severity TEXT NOT NULL, effect TEXT NOT NULL, state TEXT NOT NULL,
         device_id TEXT REFERENCES device(id), board_id TEXT REFERENCES board(id), node_id TEXT REFERENCES node(id),
         instance_id TEXT REFERENCES instance(id), boot_id TEXT REFERENCES boot(id), slot TEXT, ref TEXT,
         occurred_at BIGINT, recorded_at BIGINT NOT NULL, count BIGINT NOT NULL, last_at BIGINT NOT NULL,
-        is_unattached BIGINT NOT NULL, message TEXT, evidence TEXT NOT NULL)""",
+        is_unattached BIGINT NOT NULL, message TEXT, evidence TEXT NOT NULL, UNIQUE (id_scope, failure_id))""",
     "CREATE INDEX failure_device ON failure (device_id, id)",
     "CREATE INDEX failure_node ON failure (node_id, id)",
     "CREATE INDEX failure_code ON failure (code, id)",
@@ -104,7 +104,8 @@ TABLES = (
     "CREATE UNIQUE INDEX quarantine_open ON quarantine (target_key, owner) WHERE state = 'open'",
     "CREATE INDEX quarantine_state ON quarantine (state, id)",
     "CREATE INDEX quarantine_expiry ON quarantine (expires_at) WHERE state = 'open' AND release_policy = 'at_expiry'",
-    # What a hold binds: kind is unit, board, instance, chassis, name or identifier (nothing seen yet).
+    # What a hold binds: kind is unit, board, instance, chassis, name, identifier (nothing seen yet), or asked: the
+    # node's name as it was asked for, which meets nothing.
     """CREATE TABLE hold_target (
         quarantine_id TEXT NOT NULL REFERENCES quarantine(id), kind TEXT NOT NULL, ref TEXT NOT NULL,
         is_open BIGINT NOT NULL, PRIMARY KEY (quarantine_id, kind, ref))""",
@@ -154,10 +155,7 @@ def sqlite_triggers(table: str, name: str) -> list[str]:
     return [
         f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} {refuse}",
         f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} {refuse}",
-        (
-            f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} "
-            f"WHEN {same} {refuse}"
-        ),
+        (f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} WHEN {same} {refuse}"),
     ]
 
 

@@ -29,7 +29,8 @@ The words
     unattached     said of a failure seen in a place where no device is known.
     check          one question a run asks; its results are findings when they are not clean.
     quarantine, hold   our decision to keep a unit, board, machine or identifier out: who, why, until what.
-    bind           a hold binds what it meets: a unit, a board, an instance, a chassis, a name, an identifier unseen.
+    bind           a hold binds what it meets: a unit, a board, an instance, a chassis, a name, an identifier
+                   unseen; and the node's name that was asked for, which meets nothing, so that it is found.
     target         what a hold is laid on: a unit, a board, an identifier, a node.
     owner          whose hold it is: a person (`operator:alice`) or a rule (`rule:xid_79`).
     conflict       what was printed contradicts the records; it blocks until it is gone or a person rules.

@@ -24,6 +24,7 @@ _FROM_KUBERNETES = re.compile(r"PRATIQUE_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(
 """What Kubernetes adds to each container beside a Service called `pratique`:
 https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables."""
 
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):[1-9][0-9]{0,4}")
 _PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*(?=@)|((?:^|[?&])password=)[^&]*")
 
 
@@ -50,6 +51,7 @@ NUMBERS = (
 TEXTS = {
     "DATABASE_URL": "where the records are: sqlite:////absolute/path or postgresql://…",
     "DATA_DIR": "folder of the SQLite database and of the keys that `migrate` makes",
+    "METRICS_BIND": "HOST:PORT at which /metrics is answered, and only there; not set: beside the rest",
     "LOG_LEVEL": f"how much is logged: {', '.join(LOG_LEVELS)}",
 }
 SECRETS = {
@@ -113,6 +115,7 @@ class Settings:
     secret_key: str | None = field(default=None, repr=False)
     signing_key: str | None = field(default=None, repr=False)
     log_level: str = "info"
+    metrics_bind: str | None = None
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -126,6 +129,7 @@ class Settings:
             secret_key=source.secret("SECRET_KEY"),
             signing_key=source.secret("SIGNING_KEY"),
             log_level=source.text("LOG_LEVEL", "info").lower(),
+            metrics_bind=source.text("METRICS_BIND", "") or None,
         )
         source.refuse_unknown()
         source.problems += settings.faults()
@@ -158,6 +162,8 @@ class Settings:
         if not self.is_postgresql and not re.match(r"sqlite:////.", self.database_url):
             remedy = "give sqlite:////absolute/path or postgresql://user@host/name."
             found.append(Problem(f"{PREFIX}DATABASE_URL", self.shown_database_url, remedy))
+        if self.metrics_bind is not None and not _ADDRESS.fullmatch(self.metrics_bind):
+            found.append(Problem(f"{PREFIX}METRICS_BIND", self.metrics_bind, "give HOST:PORT, with a port above 0."))
         if self.log_level not in LOG_LEVELS:
             found.append(Problem(f"{PREFIX}LOG_LEVEL", self.log_level, f"give one of {', '.join(LOG_LEVELS)}."))
         if self.secret_key is not None and len(self.secret_key) < SECRET_KEY_LENGTH_MIN:

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
-from registry.admin.demo_hardware import make_machine, print_gpus
 from registry.admin.demo_server import RunningServer, Stage, start_server
-from registry.config import NUMBERS, SETTING_NAMES
+from registry.config import NUMBERS, SETTING_NAMES, Settings
 from registry.domain.decision import ExitCode, ReasonCode
 from registry.domain.errors import PROBLEM_CODES
 from registry.domain.events import EventType
@@ -24,20 +20,10 @@ from registry.domain.failures import Effect
 from registry.domain.passes import Because
 from registry.domain.quarantine import ReleasePolicy
 from registry.domain.roles import Role
-from tests.clock import NOON
+from tests.console import NEEDED, clean_environment, commands_of, make_tools, run_blocks
 from tests.project import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-FENCE = re.compile(r"<!-- run: (?P<where>[a-z]+) -->\n```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
-
-# Prints what nvidia-smi would, each time a second later than before: the same look twice is no second look.
-NVIDIA_SMI = """#!/bin/sh
-set -eu
-count=$(cat "$0.count" 2>/dev/null || echo 0)
-echo $((count + 1)) > "$0.count"
-sed "s/12:00:00/12:00:$(printf %02d "$count")/" "$0.xml"
-"""
 
 
 def first_cells(table_with: str) -> list[str]:
@@ -79,7 +65,6 @@ def test_the_table_of_settings_names_every_variable_and_default() -> None:
 
 def test_the_table_of_routes_names_every_route_and_no_other() -> None:
     from api.app import create_app  # noqa: PLC0415 - the rest of this file needs no application
-    from registry.config import Settings  # noqa: PLC0415
 
     settings = Settings(database_url="sqlite:////nonexistent", data_dir=Path("/nonexistent"), secret_key="x" * 32)
     served = {
@@ -111,22 +96,21 @@ def test_every_link_inside_leads_somewhere() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not all(map(shutil.which, ("bash", "curl", "jq"))), reason="the README's commands need them")
+@pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason="the README's commands need them")
 def test_its_commands_do_what_it_says(tmp_path: Path) -> None:
-    blocks = [found["text"] for found in FENCE.finditer(README)]
+    blocks = commands_of(README)
     assert len(blocks) >= 6
     work = tmp_path / "work"
     work.mkdir()
-    environment = {**clean_environment(), "PATH": f"{make_tools(tmp_path / 'bin')}:{os.environ['PATH']}"}
-    stage = Stage.set_up(tmp_path / "data")
-    environment |= {name: value for name, value in stage.environment.items() if name.startswith("PRATIQUE_")}
-    environment["PRATIQUE_PASS_GAP_SECONDS"] = "0"
+    environment = clean_environment(make_tools(tmp_path / "bin"))
+    settings = {"PRATIQUE_DATA_DIR": str(tmp_path / "data"), "PRATIQUE_PASS_GAP_SECONDS": "0"}
+    environment |= settings
     server: RunningServer | None = None
     try:
         for text in blocks:
-            run_block(text, work, environment)
+            run_blocks([text], work, environment)
             if server is None:
-                server = start_server(Stage(stage.folder, environment, stage.settings))
+                server = start_server(Stage(tmp_path / "data", environment, Settings.from_env(settings)))
                 environment["PRATIQUE_URL"] = server.url
     finally:
         if server is not None:
@@ -136,30 +120,3 @@ def test_its_commands_do_what_it_says(tmp_path: Path) -> None:
 def braced(rule: str) -> str:
     """Write Flask's `<path:ref>` as the README's `{ref}`."""
     return re.sub(r"<(?:[a-z]+:)?([a-z_]+)>", r"{\1}", rule)
-
-
-def run_block(text: str, folder: Path, environment: dict[str, str]) -> None:
-    """Run the commands of one block in one shell; each must end well."""
-    commands = re.findall(r"^\$ ((?:.*\\\n)*.*)$", text, re.MULTILINE)
-    script = "set -euo pipefail\n" + "\n".join(commands)
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
-    for expected in re.findall(r"^(exit code [0-9]+|[a-z0-9-]+: admitted.*)$", text, re.MULTILINE):
-        assert expected in done.stdout, f"{script}\n{done.stdout}\n{done.stderr}"
-
-
-def make_tools(folder: Path) -> Path:
-    """Make `pratique`, as it is installed beside this Python, and an `nvidia-smi` of our own."""
-    folder.mkdir()
-    (folder / "pratique").write_text(f'#!/bin/sh\nexec {sys.executable} -m registry.main "$@"\n')
-    (folder / "nvidia-smi").write_text(NVIDIA_SMI)
-    (folder / "nvidia-smi.xml").write_text(print_gpus(make_machine("node-a", 1), NOON))
-    for tool in ("pratique", "nvidia-smi"):
-        (folder / tool).chmod(0o755)
-    return folder
-
-
-def clean_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}

@@ -5,7 +5,7 @@ window.addEventListener("load", () => {
     url: "/openapi.json",
     dom_id: "#document",
     deepLinking: true,
-    docExpansion: "none",
+    docExpansion: "list",
     tagsSorter: "alpha",
     defaultModelsExpandDepth: 0,
     persistAuthorization: false,

@@ -20,7 +20,12 @@ from registry.services import conflicts
 
 bp = Blueprint("conflicts", __name__)
 
-FILTERS = frozenset({"id", "state", "rule", "node", "device", "kind"})
+FILTERS = frozenset(
+    {
+        *("id", "state", "rule", "node", "device", "kind"),
+        *("opened_at", "resolved_at", "resolved_by", "resolved_as"),
+    }
+)
 
 
 @bp.get("/conflicts")

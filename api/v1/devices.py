@@ -18,7 +18,7 @@ bp = Blueprint("devices", __name__)
 
 FILTERS = frozenset(
     {
-        *("id", "kind", "vendor", "serial", "uuid", "slot", "node", "state"),
+        *("id", "kind", "vendor", "serial", "uuid", "board", "slot", "node", "state", "registered_at"),
         *("model", "part_number", "module_id", "name", "asset_tag"),
     }
 )

@@ -16,7 +16,7 @@ from registry.services import export, history
 
 bp = Blueprint("events", __name__)
 
-FILTERS = frozenset({"type", "actor", "device", "node", "since", "until"})
+FILTERS = frozenset({"type", "actor", "device", "node", "quarantine", "since", "until"})
 NDJSON = "application/x-ndjson"
 CSV = "text/csv"
 LINES = {NDJSON: {"type": "string", "description": "One event a line."}, CSV: {"type": "string"}}

@@ -26,7 +26,7 @@ bp = Blueprint("failures", __name__)
 FILTERS = frozenset(
     {
         *("id", "failure_id", "device", "node", "slot", "code", "kind", "cause", "severity", "effect", "state"),
-        "reporter",
+        *("serial", "uuid", "ref", "attached", "occurred_at", "recorded_at", "last_at", "count", "reporter"),
     }
 )
 

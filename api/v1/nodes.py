@@ -21,7 +21,12 @@ from registry.services import admission, history, nodes
 
 bp = Blueprint("nodes", __name__)
 
-FILTERS = frozenset({"name", "state", "profile", "zone", "provider_id", "boot_id"})
+FILTERS = frozenset(
+    {
+        *("name", "state", "profile", "zone", "provider_id", "boot_id"),
+        *("registered_at", "reported_at", "retired_at", "maintenance_until"),
+    }
+)
 TEXT = "text/plain"
 LINE = {"type": "string", "examples": ["hold 11 passes_insufficient 2026-11-29T12:00:30.000000Z\n"]}
 

@@ -7,7 +7,7 @@ from flask import Blueprint, Response, request
 
 from api.answers import answer
 from api.auth import require
-from api.body import MULTIPART, json_body
+from api.body import MULTIPART, json_body, raw_body
 from api.context import actor, database, now, policy
 from api.contract import JSON, says
 from api.pagination import query
@@ -45,7 +45,7 @@ def _report(node: str) -> Report:
     if request.mimetype == MULTIPART:
         boundary = request.mimetype_params.get("boundary")
         return report_of_parts(read_parts(request.stream, boundary, request.content_length or 0), node)
-    raw = request.get_data()
+    raw = raw_body()
     if not raw:
         raise MalformedBody("the body is empty; send a report as JSON or as multipart/form-data")
     return report_of(json_body(), node, raw)

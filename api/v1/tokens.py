@@ -20,7 +20,7 @@ from registry.services import tokens
 
 bp = Blueprint("tokens", __name__)
 
-FILTERS = frozenset({"id", "role", "name", "node", "created_by"})
+FILTERS = frozenset({"id", "role", "name", "node", "created_by", "created_at", "revoked_at"})
 
 
 @bp.post("/tokens")

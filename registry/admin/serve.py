@@ -6,9 +6,11 @@ The application is named, not imported: this room knows nothing of HTTP.
 
 from __future__ import annotations
 
-import logging
+import logging.config
+import os
 import re
-import sys
+import shutil
+import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.util import import_app
 
 from registry.admin.ground import open_ready, read_settings
+from registry.admin.logs import log_settings
+from registry.admin.worker import Worker
 
 APPLICATION = "api.wsgi:application"
 BACKGROUND = "api.background"
@@ -26,8 +30,8 @@ BACKGROUND = "api.background"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - not a file of ours; where workers prove that they are alive
 """A worker's sign of life must not wait for a disk: https://gunicorn.org/reference/settings/#worker_tmp_dir."""
 
-LOG_FORMAT = "[%(asctime)s] [%(process)d] [%(levelname)s] %(name)s: %(message)s"
-"""The form of gunicorn's own lines, with the name of whoever writes."""
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Read by the metrics library when it is imported: https://prometheus.github.io/client_python/multiprocess/."""
 
 _BIND = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(?P<port>[0-9]{1,5})")
 
@@ -75,8 +79,12 @@ def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: 
     settings = read_settings()
     with open_ready(settings):
         pass  # whatever is wrong is said before anything listens; the connection is closed before workers are forked
-    logging.basicConfig(level=settings.log_level.upper(), format=LOG_FORMAT, stream=sys.stderr)
-    given = {"bind": bind, "workers": workers, "threads": threads, "loglevel": settings.log_level}
+    logs = log_settings(settings.log_level)
+    logging.config.dictConfig(logs)
+    make_metrics_folder()
+    binds = [bind, settings.metrics_bind] if settings.metrics_bind else [bind]
+    given = {"bind": binds, "workers": workers, "threads": threads, "loglevel": settings.log_level}
+    given["logconfig_dict"] = logs
     Server({**given, **fixed_settings(), "certfile": tls_cert, "keyfile": tls_key}).run()
 
 
@@ -84,8 +92,8 @@ def fixed_settings() -> dict[str, Any]:
     """Give the settings that nobody has to choose."""
     return {
         "proc_name": "pratique",
-        # A slow client holds a thread and not a process.
-        "worker_class": "gthread",
+        # A slow client holds neither a process nor, until its request's head is whole, a thread.
+        "worker_class": Worker,
         # Loaded before anything listens: what cannot work is said at once. Connections are opened after the fork.
         "preload_app": True,
         "worker_tmp_dir": str(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None,
@@ -97,8 +105,20 @@ def fixed_settings() -> dict[str, Any]:
         # No proxy is believed: whoever can connect could otherwise choose the scheme we think we were called by.
         "forwarded_allow_ips": "",
         "when_ready": announce,
+        "on_exit": remove_metrics_folder,
         "post_worker_init": start_background,
     }
+
+
+def make_metrics_folder() -> None:
+    """Make the folder that the workers count their requests in. It must be there, and empty, before they start."""
+    shared = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    os.environ[METRICS_FOLDER] = tempfile.mkdtemp(prefix="pratique-metrics-", dir=shared)
+
+
+def remove_metrics_folder(_: Any) -> None:
+    """Remove it; gunicorn calls this when the server has ended."""
+    shutil.rmtree(os.environ[METRICS_FOLDER], ignore_errors=True)
 
 
 def is_address(text: str) -> bool:
@@ -110,9 +130,9 @@ def is_address(text: str) -> bool:
 def announce(arbiter: Any) -> None:
     """Print where we listen; gunicorn calls this when the sockets are open."""
     scheme = "https" if arbiter.cfg.is_ssl else "http"
-    for listener in arbiter.LISTENERS:
+    for listener, what in zip(arbiter.LISTENERS, ("listening", "metrics"), strict=False):
         host, port = listener.sock.getsockname()[:2]
-        click.echo(f"listening on {scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+        click.echo(f"{what} on {scheme}://{f'[{host}]' if ':' in host else host}:{port}")
 
 
 def start_background(worker: Any) -> None:

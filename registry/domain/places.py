@@ -57,7 +57,7 @@ def _settle_unplaced(session: Session, one: Sighting) -> None:
 
 
 def _same_interface_and_slot(session: Session, one: Sighting) -> Unit | None:
-    unit = _unit_in_slot(session, one)
+    unit = _efa_in_slot(session, one)
     return unit if unit is not None and one.interfaces & _interfaces(session, unit) else None
 
 
@@ -69,7 +69,7 @@ def _same_interface(session: Session, one: Sighting) -> Unit | None:
 
 def _same_slot(session: Session, one: Sighting) -> Unit | None:
     """Another MAC or GID in the slot is another card; one that is not shown, now or then, is no difference."""
-    unit = _unit_in_slot(session, one)
+    unit = _efa_in_slot(session, one)
     if unit is None or _differ(one.interfaces, _interfaces(session, unit)):
         return None
     return unit
@@ -81,10 +81,25 @@ def _unit_in_slot(session: Session, one: Sighting) -> Unit | None:
     return unit if unit is not None and unit.vendor == one.entry.vendor else None
 
 
+def _efa_in_slot(session: Session, one: Sighting) -> Unit | None:
+    """The EFA in the slot, or the last one there: its place names it for the whole instance, and so do holds on it."""
+    unit = _unit_in_slot(session, one)
+    last_id = session.known.last_in_slot.get(one.slot) if one.slot else None
+    if unit is not None or one.slot in session.known.slots or last_id is None or not session.is_free(last_id):
+        return unit
+    last = session.known.units[last_id]
+    return last if last.vendor == one.entry.vendor and _is_not_elsewhere(session, last) else None
+
+
+def _is_not_elsewhere(session: Session, unit: Unit) -> bool:
+    return unit.place is None or unit.place.instance_id == session.known.instance_id
+
+
 def _free_neighbours(session: Session, one: Sighting) -> tuple[Unit, ...]:
     """Return the units of this instance with known interfaces, of this kind and vendor, that nobody has yet."""
     units = (session.known.units[unit_id] for unit_id in session.known.interfaces if session.is_free(unit_id))
-    return tuple(unit for unit in units if (unit.kind, unit.vendor) == (one.entry.kind, one.entry.vendor))
+    mine = (unit for unit in units if (unit.kind, unit.vendor) == (one.entry.kind, one.entry.vendor))
+    return tuple(unit for unit in mine if _is_not_elsewhere(session, unit))
 
 
 def _interfaces(session: Session, unit: Unit) -> frozenset[str]:

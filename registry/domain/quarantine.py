@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from registry.domain.errors import FieldError, Forbidden, InvalidField, NotOpen
@@ -57,7 +57,7 @@ class HoldMatch(StrEnum):
     PLACE = "place"
     """A place on one instance: the hold ends with that instance."""
     INSTANCE = "instance"
-    """The instance of a node: the hold ends with it."""
+    """The instance of a node, by its provider id: the hold meets that machine under any name, and no other."""
     CHASSIS = "chassis"
     """The serial of the chassis: the hold follows the machine under any name."""
     NAME = "name"
@@ -124,6 +124,37 @@ def asks_for_review(hold: Hold, now: datetime) -> bool:
     """Is a date of a hold over that does not end by it, so that a person should look again?"""
     dates = (hold.review_at, hold.expires_at)
     return is_in_force(hold, now) and any(date is not None and date <= now for date in dates)
+
+
+_STRICTNESS = {ReleasePolicy.AT_EXPIRY: 0, ReleasePolicy.AFTER_PASSES: 1, ReleasePolicy.MANUAL: 2}
+"""How much it takes to end a hold: time alone, proof, a person."""
+
+
+def is_stronger(wanted: Hold, held: Hold) -> bool:
+    """Would a hold keep its target out longer, or more firmly, than the one its owner has on it already?"""
+    if (wanted.permanent and not held.permanent) or (wanted.drain and not held.drain):
+        return True
+    if wanted.release_policy is not held.release_policy:
+        return _STRICTNESS[wanted.release_policy] > _STRICTNESS[held.release_policy]
+    return wanted.release_policy is ReleasePolicy.AT_EXPIRY and _end_of(wanted) > _end_of(held)
+
+
+def stronger_of(wanted: Hold, held: Hold) -> Hold:
+    """Give the wanted hold with whatever of the held one is stronger: asking for more never gives less."""
+    stricter = max(wanted, held, key=lambda one: (_STRICTNESS[one.release_policy], _end_of(one)))
+    return replace(
+        wanted,
+        permanent=wanted.permanent or held.permanent,
+        drain=wanted.drain or held.drain,
+        release_policy=stricter.release_policy,
+        expires_at=stricter.expires_at,
+        ticket=wanted.ticket or held.ticket,
+        cause=wanted.cause or held.cause,
+    )
+
+
+def _end_of(hold: Hold) -> datetime:
+    return hold.expires_at or datetime.max.replace(tzinfo=UTC)
 
 
 def may_release(hold: Hold, actor_role: str, reason: str, *, now: datetime | None = None) -> None:

@@ -77,14 +77,14 @@ def expected_counts(snapshot: Snapshot, node_id: str, profile: Profile | None, n
     return {**counts, **{kind: waiver.count for kind, waiver in waivers_of(snapshot, node_id, now).items()}}
 
 
-def machine_binds(name: str, instance_id: str, chassis: str | None) -> list[tuple[str, str]]:
+def machine_binds(name: str, provider_id: str, chassis: str | None) -> list[tuple[str, str]]:
     """Give everything that a hold on a machine may rest on."""
-    return [("instance", instance_id), ("name", name), *([("chassis", chassis)] if chassis else [])]
+    return [("instance", provider_id), ("name", name), *([("chassis", chassis)] if chassis else [])]
 
 
 def _holds(snapshot: Snapshot, row: nodes.Standing, disputed: Sequence[str], now: datetime) -> tuple[HoldOn, ...]:
     assert row.instance_id is not None  # noqa: S101 - the caller looked
-    binds = holds.open_on_node(snapshot, row.instance_id, machine_binds(row.name, row.instance_id, row.chassis))
+    binds = holds.open_on_node(snapshot, row.instance_id, machine_binds(row.name, row.provider_id, row.chassis))
     binds += [
         holds.Bind(hold_id, device) for device, ids in held_devices(snapshot, disputed).items() for hold_id in ids
     ]

@@ -79,7 +79,7 @@ def record_in(
             f"{reported.code!r} is no fault code: write it as xid_79, dcgm_row_remap_failure, gpu.missing …"
         )
     digest = _digest(reported)
-    known = failures.find_by_failure_id(tx, reported.failure_id)
+    known = failures.find_by_failure_id(tx, node_scope or "", reported.failure_id)
     if known is not None:
         if known.digest != digest:
             raise InvalidField(
@@ -91,7 +91,7 @@ def record_in(
     seen = failures.find_same(tx, reported.code, located.device.id, boot.id) if located.device and boot else None
     if seen is not None:
         return _again(tx, seen, reported, located, kind, actor), False
-    failure = _failure(tx, reported, located, kind, digest, actor)
+    failure = _failure(tx, reported, located, kind, digest, actor, node_scope or "")
     failures.insert_failure(tx, failure)
     record_event(tx, failure, located.device, located.node, actor)
     take_effect(tx, failure, located, kind, actor)
@@ -122,12 +122,19 @@ def _digest(reported: ReportedFailure) -> str:
 
 
 def _failure(
-    tx: Transaction, reported: ReportedFailure, located: Located, kind: FailureKind, digest: str, actor: Actor
+    tx: Transaction,
+    reported: ReportedFailure,
+    located: Located,
+    kind: FailureKind,
+    digest: str,
+    actor: Actor,
+    id_scope: str,
 ) -> Failure:
     device, boot = located.device, located.boot
     return Failure(
         id=new_id(tx.now),
         failure_id=reported.failure_id,
+        id_scope=id_scope,
         reporter=str(actor),
         digest=digest,
         code=reported.code,

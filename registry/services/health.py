@@ -21,7 +21,7 @@ def liveness() -> dict[str, Any]:
 def readiness(db: Database, *, now: datetime, policy: Policy) -> dict[str, Any]:
     """Say whether requests can be answered; `status` is `ok` or `not_ready`, `faults` are sentences.
 
-    An old sign of life is shown and is no fault: a process that has only just started has not given one.
+    An old sign of life is a fault: it is written every few seconds, so writes fail, or nobody is left to try.
     """
     found: dict[str, Any] = {"status": "ok", "engine": db.engine, "faults": []}
     if db.engine == "sqlite":
@@ -31,6 +31,8 @@ def readiness(db: Database, *, now: datetime, policy: Policy) -> dict[str, Any]:
         found["faults"] = migrations.list_faults(db)
         if not found["faults"]:
             found |= _life(db, now, policy)
+            if found["last_sign_at"] is not None and not found["is_beating"]:
+                found["faults"] = [f"No sign of life was written since {found['last_sign_at']}: writes fail."]
     except StoreUnavailable:
         # Whoever asks has shown no token: which host did not answer, and why, is for the log.
         found["faults"] = ["The database cannot answer."]

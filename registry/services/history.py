@@ -39,19 +39,18 @@ def list_events(db: Database, filters: Mapping[str, str], page: PageRequest, *, 
     until = _read("until", filters.get("until"), parse_rfc3339)
     types = [filters["type"]] if "type" in filters else []
     with db.read() as snapshot:
-        subjects: list[tuple[str, str]] | None = None
+        about: list[list[tuple[str, str]]] = []
         if "device" in filters:
-            subjects = [(SubjectKind.DEVICE, one.id) for one in get_all(snapshot, filters["device"])]
-        elif "node" in filters:
-            subjects = [(SubjectKind.NODE, filters["node"])]
+            about.append([(SubjectKind.DEVICE, one.id) for one in get_all(snapshot, filters["device"])])
+        for kind in (SubjectKind.NODE, SubjectKind.QUARANTINE):
+            about += [[(kind, filters[kind])]] if kind in filters else []
+        subjects = about[0] if about else None
         found = _page(snapshot, page, subjects=subjects, types=types, actor=actor, since=since, until=until)
-    if "device" in filters and "node" in filters:
-        return Page([one for one in found.items if _is_on(one, filters["node"])], found.next)
-    return found
+    return Page([one for one in found.items if all(_is_about(one, others) for others in about[1:])], found.next)
 
 
-def _is_on(item: Mapping[str, Any], node: str) -> bool:
-    return any(one["kind"] == SubjectKind.NODE and one["id"] == node for one in item["subjects"])
+def _is_about(item: Mapping[str, Any], subjects: Sequence[tuple[str, str]]) -> bool:
+    return any((one["kind"], one["id"]) in subjects for one in item["subjects"])
 
 
 def _read(name: str, text: str | None, parse: Any) -> Any:

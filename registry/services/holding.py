@@ -58,7 +58,9 @@ def lay(
         scope=target.scope,
         match=target.match,
     )
-    record = HoldRecord(hold, dict(asked), evidence, fault_at, binds=target.binds)
+    # Under the name that was asked for a hold on a machine is found, also when another instance bears it by now.
+    found_by = (("asked", target.node),) if target.node else ()
+    record = HoldRecord(hold, dict(asked), evidence, fault_at, binds=(*target.binds, *found_by))
     holds.insert_hold(tx, record)
     where = [target.node] if target.node else nodes_of(tx, target.units)
     _record(

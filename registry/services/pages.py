@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from registry.domain.errors import FieldError, InvalidField
+from registry.domain.times import parse_rfc3339, rfc3339
+from registry.store.filters import RANGE
 from registry.store.search import Slice
 
 
@@ -70,7 +72,22 @@ def page_of(
 def page_of_few(items: Iterable[dict[str, Any]], filters: Mapping[str, str], page: PageRequest, *, key: str) -> Page:
     """Make a page of a list so short that all of it was read: the items whose fields fit, in the order of one field."""
     after = key_of(page)
-    fitting = [one for one in items if all(one[name] == value for name, value in filters.items())]
+    fitting = [one for one in items if all(_fits(name, one[name], text) for name, text in filters.items())]
     ordered = sorted(fitting, key=lambda one: str(one[key]), reverse=page.newest_first)
     left = [one for one in ordered if after is None or (one[key] < after if page.newest_first else one[key] > after)]
     return page_of(left, page, lambda one: str(one[key]), lambda one: one)
+
+
+def _fits(name: str, value: Any, text: str) -> bool:
+    """Whether an item's field is what a filter asks for; a time may be asked for as a range. Raises InvalidField."""
+    if not name.endswith("_at"):
+        return bool(value == text)
+    begin, is_range, end = text.partition(RANGE)
+    try:
+        first, last = (rfc3339(parse_rfc3339(one)) if one else None for one in (begin, end))
+    except ValueError as error:
+        raise InvalidField(f"parameter {name}: {error}", errors=(FieldError(f"/{name}", str(error)),)) from None
+    if not is_range:
+        return bool(value == first)
+    # All times are written alike, so that their order is that of the texts.
+    return value is not None and (first is None or value >= first) and (last is None or value < last)

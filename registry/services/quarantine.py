@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from registry.domain.actors import Actor
+from registry.domain.actors import SYSTEM, Actor
 from registry.domain.errors import NotFound, PratiqueError
 from registry.domain.policy import Policy
 from registry.domain.quarantine import (
@@ -16,7 +16,9 @@ from registry.domain.quarantine import (
     HoldMatch,
     ReleasePolicy,
     TargetKind,
+    is_stronger,
     may_release,
+    stronger_of,
     validate_opening,
 )
 from registry.services.holding import PLACE_WARNING, end, lay, release_expired, shown
@@ -95,11 +97,25 @@ def _open(
     except PratiqueError as error:
         return refusal(asked, error)
     already = holds.find_open_by_owner(tx, target.binds, template.owner)
-    if already is not None:
+    if already is not None and not is_stronger(template, already.hold):
         return {"target": dict(asked), "outcome": "already_open", "quarantine": shown(tx, already, tx.now)}
+    if already is not None:
+        template = stronger_of(template, already.hold)
+        end(tx, already, reason="a stronger hold of the same owner takes its place", actor=SYSTEM)
     record = lay(tx, target, template, asked=asked, evidence=command.evidence, actor=actor, fault_at=tx.now)
     item = {"target": dict(asked), "outcome": "opened", "quarantine": shown(tx, record, tx.now)}
-    return {**item, "message": PLACE_WARNING} if target.match is HoldMatch.PLACE else item
+    remark = _remark(tx, target, already)
+    return {**item, "message": remark} if remark else item
+
+
+def _remark(snapshot: Snapshot, target: Target, replaced: HoldRecord | None) -> str | None:
+    """Say what the one who opens a hold may not expect."""
+    said = [PLACE_WARNING] if target.match is HoldMatch.PLACE else []
+    if replaced is not None:
+        said.append(f"It is stronger than {replaced.hold.id} of the same owner and takes its place.")
+    if target.node is not None and nodes.find_node(snapshot, target.node) is None:
+        said.append(f"No node named {target.node} has reported yet: the hold waits for one of that name.")
+    return " ".join(said) or None
 
 
 def _try_out(snapshot: Snapshot, command: OpenQuarantines, template: Hold) -> list[dict[str, Any]]:
@@ -113,13 +129,15 @@ def _try_out(snapshot: Snapshot, command: OpenQuarantines, template: Hold) -> li
             items.append(refusal(asked, error))
             continue
         already = holds.find_open_by_owner(snapshot, target.binds, template.owner)
-        outcome = "already_open" if already or target.key in seen else "opened"
-        seen.add(target.key)
-        item: dict[str, Any] = {"target": dict(asked), "outcome": outcome}
-        if already:
+        is_same = already is not None and not is_stronger(template, already.hold)
+        item: dict[str, Any] = {"target": dict(asked), "outcome": "opened"}
+        if is_same or target.key in seen:
+            item["outcome"] = "already_open"
+        elif remark := _remark(snapshot, target, already):
+            item["message"] = remark
+        if already is not None:
             item["quarantine"] = shown(snapshot, already, template.opened_at)
-        elif outcome == "opened" and target.match is HoldMatch.PLACE:
-            item["message"] = PLACE_WARNING
+        seen.add(target.key)
         items.append(item)
     return items
 
@@ -219,7 +237,7 @@ def _open_on(snapshot: Snapshot, target: Target) -> list[HoldRecord]:
         *target.binds,
         *(("unit", one.id) for one in target.units),
         *(("board", one.board_id) for one in target.units),
-        *([("name", target.node)] if target.node else []),
+        *([("name", target.node), ("asked", target.node)] if target.node else []),
     ]
     ids = {one for group in holds.open_on(snapshot, binds).values() for one in group}
     return sorted(holds.get_holds(snapshot, ids).values(), key=lambda one: one.hold.id)
@@ -267,7 +285,7 @@ def _bound_to_node(snapshot: Snapshot, name: str) -> list[tuple[str, str]]:
     node = nodes.find_node(snapshot, name)
     state = nodes.find_state(snapshot, node.id) if node else None
     if state is None:
-        return [("name", name)]
+        return [("name", name), ("asked", name)]
     here = open_here(snapshot, state.instance_id)
     on_devices = [pair for one in here for pair in (("unit", one.device_id), ("board", one.board_id))]
-    return [*resolve(snapshot, {"node": name}, scope=None, match=None).binds, ("name", name), *on_devices]
+    return [*resolve(snapshot, {"node": name}, scope=None, match=None).binds, ("name", name), ("asked", name), *on_devices]

@@ -164,9 +164,9 @@ def _node(snapshot: Snapshot, name: str, match: str | None) -> Target:
     if state is None or match == HoldMatch.NAME:
         return Target(TargetKind.NODE, f"node:name:{name}", HoldMatch.NAME, (("name", name),), node=name)
     instance = nodes.get_instance(snapshot, state.instance_id)
-    binds = [("instance", instance.id), *([("chassis", instance.chassis)] if instance.chassis else [])]
+    binds = [("instance", instance.provider_id), *([("chassis", instance.chassis)] if instance.chassis else [])]
     how = HoldMatch.CHASSIS if instance.chassis else HoldMatch.INSTANCE
-    return Target(TargetKind.NODE, f"node:instance:{instance.id}", how, tuple(binds), node=name)
+    return Target(TargetKind.NODE, f"node:instance:{instance.provider_id}", how, tuple(binds), node=name)
 
 
 def refusal(asked: Mapping[str, Any], error: PratiqueError) -> dict[str, Any]:

@@ -32,6 +32,7 @@ RANDOM_BYTES = 32
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _CHECKSUM_LENGTH = 6  # 62 to the 6th is the first power that holds 32 bits
 _NODE_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
+_TOKEN_LIKE = re.compile(r"(?P<kind>prq_[a-z]+_)[A-Za-z0-9_-]+")
 _TOKEN = re.compile(rf"(?P<body>prq_(?:{'|'.join(Role)})_[A-Za-z0-9_-]{{43}})(?P<checksum>[0-9A-Za-z]{{6}})")
 
 
@@ -127,6 +128,11 @@ def revoke_token(db: Database, token_id: str, actor: Actor, now: datetime) -> No
 def hash_of(secret: str, pepper: bytes) -> str:
     """Hash a secret with the pepper: HMAC-SHA-256 as hex. Without the pepper a stolen database opens nothing."""
     return hmac.new(pepper, secret.encode(), hashlib.sha256).hexdigest()
+
+
+def mask(text: str) -> str:
+    """Cut every token, whole or in part, out of a text that goes to a log."""
+    return _TOKEN_LIKE.sub(r"\g<kind>[cut]", text)
 
 
 def checksum_of(body: str) -> str:

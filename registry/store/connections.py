@@ -8,6 +8,7 @@ from typing import Any
 
 import peewee
 
+from registry.domain.errors import StoreUnavailable
 from registry.store.engines import (
     DRIVER_ERRORS,
     is_broken,
@@ -15,6 +16,7 @@ from registry.store.engines import (
     make_peewee,
     prepare_connection,
     run,
+    sqlite_path,
     translate,
 )
 
@@ -27,6 +29,7 @@ class Connections:
 
     def __init__(self, url: str, *, is_relaxed: bool = False, is_shared: bool = False) -> None:
         self._url = url
+        self._path = sqlite_path(url)
         self._is_relaxed = is_relaxed
         self._is_shared = is_shared
         self.start_anew()
@@ -36,6 +39,7 @@ class Connections:
         self._peewee: peewee.Database = self._make()
         self._lock = threading.Lock()
         self._open: dict[threading.Thread | None, Any] = {}
+        self._files: dict[int, tuple[int, int] | None] = {}
 
     def inherited(self) -> tuple[Any, ...]:
         """Return what must stay alive, untouched, when `start_anew` follows a fork."""
@@ -88,6 +92,17 @@ class Connections:
         for connection in connections:
             _close_quietly(connection)
 
+    def _file(self) -> tuple[int, int] | None:
+        """Which file it is, for SQLite. Only `migrate` makes one: an empty file would look like an empty fleet."""
+        if self._path is None:
+            return None
+        try:
+            found = self._path.stat()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise StoreUnavailable(f"the database file {self._path} cannot be reached ({reason})") from error
+        return found.st_dev, found.st_ino
+
     def _make(self) -> peewee.Database:
         return make_peewee(self._url, is_relaxed=self._is_relaxed, is_shared=self._is_shared)
 
@@ -96,8 +111,13 @@ class Connections:
         return None if self._is_shared else threading.current_thread()
 
     def _get(self) -> tuple[Any, bool]:
+        there = self._file()
         if not self._peewee.is_closed():
-            return self._peewee.connection(), False
+            connection = self._peewee.connection()
+            if self._files.get(id(connection)) == there:
+                return connection, False
+            # Another file bears the name by now: what is written to the old one would be lost with it.
+            self.drop()
         try:
             self._peewee.connect()
             connection = self._peewee.connection()
@@ -107,6 +127,7 @@ class Connections:
             raise translate(error.__cause__ or error.__context__ or error) from error
         with self._lock:
             self._open[self._user()] = connection
+            self._files[id(connection)] = there
             gone = [self._open.pop(one) for one in list(self._open) if one is not None and not one.is_alive()]
         for left in gone:
             _close_quietly(left)

@@ -14,10 +14,14 @@ from registry.store.database import Snapshot, Transaction, from_micros, to_micro
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One fault as recorded. `ref` is the device as the reporter named it; `occurred_at` is the reporter's claim."""
+    """One fault as recorded. `ref` is the device as the reporter named it, `occurred_at` the reporter's claim.
+
+    `failure_id` is unique within `id_scope`: the node whose own message it was in, or nobody's. Nodes need not agree.
+    """
 
     id: str
     failure_id: str
+    id_scope: str
     reporter: str
     digest: str
     code: str
@@ -63,9 +67,9 @@ def find_failure(snapshot: Snapshot, id_: str) -> Failure | None:
     return failure_of(row) if row else None
 
 
-def find_by_failure_id(snapshot: Snapshot, failure_id: str) -> Failure | None:
+def find_by_failure_id(snapshot: Snapshot, id_scope: str, failure_id: str) -> Failure | None:
     """Return the failure that was reported under this id."""
-    row = snapshot.one(f"SELECT {COLUMNS} FROM failure f WHERE f.failure_id = ?", (failure_id,))
+    row = snapshot.one(f"SELECT {COLUMNS} FROM failure f WHERE f.id_scope = ? AND f.failure_id = ?", (id_scope, failure_id))
     return failure_of(row) if row else None
 
 

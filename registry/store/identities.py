@@ -85,7 +85,7 @@ def load_known(
         board_serials={board: frozenset(values) for board, values in named.serials.items()},
         slots={(kind, slot): device for device, kind, slot in here if slot},
         last_in_slot={(kind, slot): device for device, kind, slot in last},
-        interfaces=_interfaces(snapshot, [device for device, kind, _ in here if kind == "efa"]),
+        interfaces=_interfaces(snapshot, {device for device, kind, _ in (*here, *last) if kind == "efa"}),
         contested=frozenset(
             row[0]
             for row in snapshot.all(

@@ -144,6 +144,8 @@ def _directory() -> Path:
 
 
 def _applied(database: Database) -> set[str]:
+    if database.path is not None and not database.path.exists():
+        return set()
     with database.read() as snapshot:
         return _read_applied(snapshot)
 

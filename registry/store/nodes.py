@@ -343,6 +343,7 @@ class Standing:
     maintenance_until: datetime | None
     maintenance_reason: str | None
     instance_id: str | None
+    provider_id: str
     chassis: str | None
     profile: str | None
     profile_body: str | None
@@ -356,7 +357,7 @@ class Standing:
 def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
     """Return what a decision about the node of this name starts from."""
     row = snapshot.one(
-        "SELECT n.id, n.name, n.retired_at, n.maintenance_until, n.maintenance_reason, s.instance_id, i.chassis, "
+        "SELECT n.id, n.name, n.retired_at, n.maintenance_until, n.maintenance_reason, s.instance_id, i.provider_id, i.chassis, "
         "s.profile, p.body, s.reported_at, s.have, s.counted_start, s.checks, s.listed FROM node n "
         "LEFT JOIN node_state s ON s.node_id = n.id LEFT JOIN instance i ON i.id = s.instance_id "
         "LEFT JOIN profile p ON p.name = s.profile WHERE n.name = ?",
@@ -364,9 +365,8 @@ def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
     )
     if row is None:
         return None
-    id_, name, retired, until, reason, instance_id, chassis, profile, body, reported, have, counted, checks, listed = (
-        row
-    )
+    id_, name, retired, until, reason, *of_instance, reported, have, counted, checks, listed = row
+    instance_id, provider_id, chassis, profile, body = of_instance
     at = from_micros
     return Standing(
         node_id=id_,
@@ -375,6 +375,7 @@ def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
         maintenance_until=at(until),
         maintenance_reason=reason,
         instance_id=instance_id,
+        provider_id=provider_id or "",
         chassis=chassis,
         profile=profile,
         profile_body=body,

@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from registry.store import conflicts, devices, failures, holds
-from registry.store.database import Snapshot, to_micros
+from registry.store.database import Row, Snapshot, to_micros
+from registry.store.filters import Column, Condition, Sort, columns, conditions, where
 
 DISPUTED = "EXISTS (SELECT 1 FROM conflict_party x WHERE x.kind = 'device' AND x.ref = d.id AND x.is_open = 1)"
 
@@ -37,49 +38,50 @@ class Slice:
     newest_first: bool
 
 
-def _tail(key: str, part: Slice) -> tuple[str, str, list[Any]]:
-    """The condition, the order and the parameters of a keyset page; one row more shows whether more follow."""
-    comparison, order = ("<", "DESC") if part.newest_first else (">", "ASC")
-    condition = f"{key} {comparison} ?" if part.after is not None else ""
-    return condition, f" ORDER BY {key} {order} LIMIT {part.limit + 1}", [part.after] if part.after is not None else []
-
-
 def _select(
-    snapshot: Snapshot,
-    select: str,
-    fields: Mapping[str, str],
-    filters: Mapping[str, str],
-    key: str,
-    part: Slice,
-    *,
-    before: Sequence[Any] = (),
-) -> list[tuple[Any, ...]]:
-    condition, order, params = _tail(key, part)
-    conditions = [f"{fields[name]} = ?" for name in filters] + ([condition] if condition else [])
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return snapshot.all(f"{select}{where}{order}", [*before, *filters.values(), *params])
+    snapshot: Snapshot, select: str, wanted: Sequence[Condition], key: str, part: Slice, *, before: Sequence[Any] = ()
+) -> list[Row]:
+    """Read one page by its key; one row more than asked for shows whether more follow."""
+    comparison, order = ("<", "DESC") if part.newest_first else (">", "ASC")
+    after: list[Condition] = [(f"{key} {comparison} ?", (part.after,))] if part.after is not None else []
+    clause, values = where([*wanted, *after])
+    return snapshot.all(f"{select}{clause} ORDER BY {key} {order} LIMIT {part.limit + 1:d}", [*before, *values])
 
 
 DEVICE_FIELDS = {
-    name: f"d.{name}"
-    for name in ("id", "kind", "vendor", "serial", "uuid", "model", "part_number", "module_id", "name", "asset_tag")
-} | {"slot": "p.slot", "node": "n.name"}
+    **columns("d", "id", "kind", "vendor", "serial", "uuid", "model", "part_number", "module_id", "name", "asset_tag"),
+    **columns("d", "registered_at", sort=Sort.TIME),
+    "board": Column("d.board_id"),
+    "slot": Column("p.slot"),
+    "node": Column("n.name"),
+}
+
+NEVER: Condition = ("1 = 0", ())
+
+_LIKELY: Mapping[str, str] = {
+    "quarantined": (
+        "d.id IN (SELECT u.id FROM hold_target t JOIN device u ON u.board_id = t.ref WHERE t.kind = 'board' "
+        "AND t.is_open = 1 UNION SELECT t.ref FROM hold_target t WHERE t.kind = 'unit' AND t.is_open = 1)"
+    ),
+    "conflict": "d.id IN (SELECT x.ref FROM conflict_party x WHERE x.kind = 'device' AND x.is_open = 1)",
+    "missing": "p.missing_since IS NOT NULL",
+    "detached": "p.id IS NULL",
+    "in_service": "p.missing_since IS NULL AND p.id IS NOT NULL",
+}
+"""What a unit of a state has at least: it finds the few without working out the state of all the others."""
 
 
 def list_devices(
     snapshot: Snapshot, filters: Mapping[str, str], part: Slice, now: datetime
 ) -> list[tuple[devices.Device, str, str | None, str | None]]:
-    """Return units with their state, node and slot."""
-    plain = {name: value for name, value in filters.items() if name != "state"}
+    """Return units with their state, node and slot. Raises InvalidField."""
+    wanted = conditions(DEVICE_FIELDS, {name: text for name, text in filters.items() if name != "state"})
+    if state := filters.get("state"):
+        likely = _LIKELY.get(state)
+        exact: Condition = (f"{DEVICE_STATE} = ?", (to_micros(now), state))
+        wanted += [(likely, ()), exact] if likely else [NEVER]
     select = f"SELECT {devices.DEVICE_COLUMNS}, {DEVICE_STATE} AS state, n.name, p.slot {_DEVICE_FROM}"
-    if "state" not in filters:
-        rows = _select(snapshot, select, DEVICE_FIELDS, plain, "d.id", part, before=[to_micros(now)])
-    else:
-        condition, order, params = _tail("d.id", part)
-        wheres = [f"{DEVICE_FIELDS[name]} = ?" for name in plain] + ([condition] if condition else [])
-        where = " AND ".join([*wheres, f"{DEVICE_STATE} = ?"])
-        values = [to_micros(now), *plain.values(), *params, to_micros(now), filters["state"]]
-        rows = snapshot.all(f"{select} WHERE {where}{order}", values)
+    rows = _select(snapshot, select, wanted, "d.id", part, before=[to_micros(now)])
     width = len(devices.DEVICE_COLUMNS.split(","))
     return [(devices.device_of(row[:width]), *row[width:]) for row in rows]
 
@@ -95,20 +97,36 @@ def states_of(snapshot: Snapshot, device_ids: Sequence[str], now: datetime) -> d
 
 
 FAILURE_FIELDS = {
-    name: f"f.{name}"
-    for name in ("id", "failure_id", "slot", "code", "kind", "cause", "severity", "effect", "state", "reporter")
-} | {"node": "n.name", "device": "f.device_id"}
+    **columns(
+        "f", "id", "failure_id", "slot", "code", "kind", "cause", "severity", "effect", "state", "reporter", "ref"
+    ),
+    **columns("f", "occurred_at", "recorded_at", "last_at", sort=Sort.TIME),
+    **columns("f", "count", sort=Sort.NUMBER),
+    "attached": Column("(1 - f.is_unattached)", Sort.FLAG),
+    "node": Column("n.name"),
+    "device": Column("f.device_id"),
+    "serial": Column("d.serial"),
+    "uuid": Column("d.uuid"),
+}
 
 
 def list_failures(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) -> list[failures.Failure]:
-    """Return failures."""
-    select = f"SELECT {failures.COLUMNS} FROM failure f LEFT JOIN node n ON n.id = f.node_id"
-    return [failures.failure_of(row) for row in _select(snapshot, select, FAILURE_FIELDS, filters, "f.id", part)]
+    """Return failures. Raises InvalidField."""
+    select = (
+        f"SELECT {failures.COLUMNS} FROM failure f LEFT JOIN node n ON n.id = f.node_id "
+        "LEFT JOIN device d ON d.id = f.device_id"
+    )
+    wanted = conditions(FAILURE_FIELDS, filters)
+    return [failures.failure_of(row) for row in _select(snapshot, select, wanted, "f.id", part)]
 
 
 HOLD_FIELDS = {
-    name: f"q.{name}"
-    for name in ("id", "state", "owner", "target_kind", "scope", "match", "cause", "ticket", "release_policy")
+    **columns("q", "id", "owner", "target_kind", "scope", "match", "cause", "ticket", "release_policy"),
+    **columns("q", "opened_at", "review_at", "expires_at", sort=Sort.TIME),
+    "permanent": Column("q.is_permanent", Sort.FLAG),
+    "drain": Column("q.is_drain", Sort.FLAG),
+    "released_at": Column("q.released_at", Sort.TIME),
+    "released_by": Column("q.released_by"),
 }
 
 
@@ -120,53 +138,69 @@ def list_holds(
     *,
     bound: Sequence[tuple[str, str]] | None = None,
 ) -> list[holds.HoldRecord]:
-    """Return holds; with `bound`, those that bind or bound any of these (kind, ref). An expired one is not open."""
-    is_over = f"q.release_policy = 'at_expiry' AND q.expires_at <= {to_micros(now):d}"
-    fields = {**HOLD_FIELDS, "state": f"(CASE WHEN {is_over} THEN 'released' ELSE q.state END)"}
-    select = f"SELECT {holds.COLUMNS} FROM quarantine q"
-    if bound is None:
-        return [holds.record_of(row) for row in _select(snapshot, select, fields, filters, "q.id", part)]
-    if not bound:
+    """Return holds; with `bound`, those that bind or bound any of these (kind, ref). An expired one is not open.
+
+    Raises InvalidField.
+    """
+    if bound is not None and not bound:
         return []
-    condition, order, params = _tail("q.id", part)
-    pairs = " OR ".join("(t.kind = ? AND t.ref = ?)" for _ in bound)
-    conditions = [f"{fields[name]} = ?" for name in filters] + ([condition] if condition else [])
-    conditions.append(f"q.id IN (SELECT t.quarantine_id FROM hold_target t WHERE {pairs})")
-    values = [*filters.values(), *params, *(text for pair in bound for text in pair)]
-    return [holds.record_of(row) for row in snapshot.all(f"{select} WHERE {' AND '.join(conditions)}{order}", values)]
+    wanted = conditions(HOLD_FIELDS, {name: text for name, text in filters.items() if name != "state"})
+    if "state" in filters:
+        wanted.append(_hold_state(filters["state"], now))
+    if bound is not None:
+        pairs = " OR ".join("(t.kind = ? AND t.ref = ?)" for _ in bound)
+        sql = f"q.id IN (SELECT t.quarantine_id FROM hold_target t WHERE {pairs})"
+        wanted.append((sql, [text for pair in bound for text in pair]))
+    select = f"SELECT {holds.COLUMNS} FROM quarantine q"
+    return [holds.record_of(row) for row in _select(snapshot, select, wanted, "q.id", part)]
 
 
-CONFLICT_FIELDS = {name: f"c.{name}" for name in ("id", "state", "rule", "kind")} | {"node": "n.name"}
+def _hold_state(state: str, now: datetime) -> Condition:
+    """A hold past its own date is released, whether it is written down or not."""
+    is_over = f"(q.release_policy = 'at_expiry' AND q.expires_at <= {to_micros(now):d})"
+    if state == "open":
+        return f"q.state = 'open' AND NOT {is_over}", ()
+    if state == "released":
+        return f"(q.state = 'released' OR (q.state = 'open' AND {is_over}))", ()
+    return NEVER
+
+
+CONFLICT_FIELDS = {
+    **columns("c", "id", "state", "rule", "kind", "resolved_by", "resolved_as"),
+    **columns("c", "opened_at", "resolved_at", sort=Sort.TIME),
+    "node": Column("n.name"),
+    "device": Column("x.ref"),
+}
 
 
 def list_conflicts(
     snapshot: Snapshot, filters: Mapping[str, str], part: Slice, *, device: str | None = None
 ) -> list[conflicts.Conflict]:
-    """Return conflicts; with `device`, those that the unit is part of."""
+    """Return conflicts; with `device`, those that the unit is part of. Raises InvalidField."""
     select = f"SELECT {conflicts.COLUMNS} FROM conflict c JOIN node n ON n.id = c.node_id"
-    if device is None:
-        return [conflicts.conflict_of(row) for row in _select(snapshot, select, CONFLICT_FIELDS, filters, "c.id", part)]
-    select += " JOIN conflict_party x ON x.conflict_id = c.id AND x.kind = 'device'"
-    fields = {**CONFLICT_FIELDS, "device": "x.ref"}
-    return [
-        conflicts.conflict_of(row)
-        for row in _select(snapshot, select, fields, {**filters, "device": device}, "c.id", part)
-    ]
+    asked = dict(filters)
+    if device is not None:
+        select += " JOIN conflict_party x ON x.conflict_id = c.id AND x.kind = 'device'"
+        asked["device"] = device
+    wanted = conditions(CONFLICT_FIELDS, asked)
+    return [conflicts.conflict_of(row) for row in _select(snapshot, select, wanted, "c.id", part)]
 
 
 NODE_FIELDS = {
-    "name": "n.name",
-    "profile": "s.profile",
-    "zone": "s.zone",
-    "provider_id": "i.provider_id",
-    "boot_id": "b.boot_id",
+    "name": Column("n.name"),
+    "profile": Column("s.profile"),
+    "zone": Column("s.zone"),
+    "provider_id": Column("i.provider_id"),
+    "boot_id": Column("b.boot_id"),
+    **columns("n", "registered_at", "retired_at", "maintenance_until", sort=Sort.TIME),
+    **columns("s", "reported_at", sort=Sort.TIME),
 }
 
 
 def list_nodes(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) -> list[tuple[str, str]]:
-    """Return (id, name) of nodes."""
+    """Return (id, name) of nodes. Raises InvalidField."""
     select = (
         "SELECT n.id, n.name FROM node n LEFT JOIN node_state s ON s.node_id = n.id "
         "LEFT JOIN instance i ON i.id = s.instance_id LEFT JOIN boot b ON b.id = s.boot_id"
     )
-    return [(row[0], row[1]) for row in _select(snapshot, select, NODE_FIELDS, filters, "n.id", part)]
+    return [(row[0], row[1]) for row in _select(snapshot, select, conditions(NODE_FIELDS, filters), "n.id", part)]

@@ -64,7 +64,8 @@ class Model(Acts):
         if node is None:
             node = Node(report.node, report.provider_id, report.boot_id, now, report.profile, now)
             self.nodes[report.node] = node
-        node.retired = False
+        is_over = (report.provider_id, report.boot_id) in node.boots and report.boot_id != node.boot
+        node.retired = node.retired and is_over  # a word from a boot that is over revives nobody
         if node.life != report.provider_id:
             self._end_life(node, now)
             node.life = report.provider_id

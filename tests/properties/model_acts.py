@@ -107,12 +107,12 @@ class Acts:
         is_past = then < node.boot_at and len(node.boots) > 1
         kind = "gpu" if int(slot[5:7], 16) < 0x80 else "efa"
         first = node.first_list_at.get(kind)
-        is_before_list = not is_past and (first is None or then < first)
+        is_before_list = not is_past and not node.retired and (first is None or then < first)
         unit = self._unit_at(name, slot, first or then if is_before_list else then)
         if is_before_list and first is None:
-            unit = None
+            unit = None  # what was there before the boot may be gone: the list to come says who it is
         if unit is None and look_up(code).effect.is_blocking:
-            is_early = is_before_list and first is None
+            is_early = first is None and not is_past
             self.unattached.append(Fault(id_, code, name, node.life, slot, then, node.boot, is_early))
         self._take_effect(code, unit, node, then, now, is_past=is_past)
         return "recorded"
@@ -210,9 +210,16 @@ class Acts:
         binds, key, is_place, of_node = self._target(target, unit_only=unit_only, by_name=by_name)
         if not binds:
             return "refused"
-        if any(one.owner == owner and one.binds & binds and self.in_force(one, now) for one in self.holds):
-            return "already_open"
+        self.sweep(now)  # opening tidies up first
         hold = Hold("", owner, key, binds, ends, is_place, now, permanent, expires_at, drain, of_node=of_node)
+        held = next((one for one in self.holds if one.owner == owner and one.binds & binds), None)
+        if held is not None:
+            if not _asks_for_more(hold, held):
+                return "already_open"
+            stricter = max(hold, held, key=_strictness)
+            hold.ends, hold.expires_at = stricter.ends, stricter.expires_at
+            hold.permanent, hold.drain = permanent or held.permanent, drain or held.drain
+            self.holds.remove(held)
         self.holds.append(hold)
         return "opened"
 
@@ -287,3 +294,15 @@ class Acts:
         for stay in self.open_stays(node) if until > now else ():
             if stay.unit.kind == kind and stay.missing:
                 self.close(stay, now)
+
+
+def _strictness(hold: Hold) -> tuple[int, float]:
+    """A date ends a hold sooner than passes, and passes sooner than a person."""
+    ends = hold.expires_at.timestamp() if hold.expires_at else float("inf")
+    return ["at_expiry", "after_passes", "manual"].index(hold.ends), ends
+
+
+def _asks_for_more(wanted: Hold, held: Hold) -> bool:
+    """The same again is `already_open`; what keeps the target out longer or more firmly takes the old one's place."""
+    is_firmer = (wanted.permanent and not held.permanent) or (wanted.drain and not held.drain)
+    return is_firmer or _strictness(wanted) > _strictness(held)

@@ -59,6 +59,10 @@ class Reader:
         stay = unit.stay
         return stay is not None and not stay.missing and stay.node != self.node.name and self.is_live(stay.node)
 
+    def mine(self, unit: Unit) -> bool:
+        """Here, or nowhere."""
+        return unit.stay is None or (unit.stay.node, unit.stay.life) == (self.node.name, self.node.life)
+
     def last_in(self, kind: str, slot: str | None) -> Unit | None:
         stays = [one for one in self.here if one.slot == slot and one.unit.kind == kind]
         return stays[-1].unit if stays else None
@@ -194,11 +198,11 @@ class Reader:
             for one in (line for line in efas if not line.outcome):
                 mac = one.entry.mac
                 if look == "mac":
-                    same = [unit for unit in mine if mac and unit.mac == mac and self.free(unit)]
+                    same = [unit for unit in mine if mac and unit.mac == mac and self.free(unit) and self.mine(unit)]
                     wanted.append((one, same[0] if same else None))
                     continue
                 unit = self.in_slot("efa", one.entry.slot) or self.last_in("efa", one.entry.slot)
-                is_it = unit is not None and self.free(unit) and (None in (mac, unit.mac) or mac == unit.mac)
+                is_it = unit is not None and self.free(unit) and self.mine(unit) and (None in (mac, unit.mac) or mac == unit.mac)
                 wanted.append((one, unit if is_it else None))
             self.give(wanted)
         for one in efas:

@@ -573,7 +573,7 @@ def test_any_story_is_told_alike_on_sqlite(sqlite_template: Path, tmp_path: Path
         db = open_database(f"sqlite:///{folder / 'registry.db'}")
         return db, lambda: (db.close_all(), shutil.rmtree(folder))[0]
 
-    run_state_machine_as_test(lambda: FleetMachine(open_db), settings=depth(25))
+    run_state_machine_as_test(lambda: FleetMachine(open_db), settings=depth(60))
 
 
 @pytest.mark.slow
@@ -584,4 +584,4 @@ def test_any_story_is_told_alike_on_postgresql(postgres: Server, postgres_templa
         db = open_database(postgres.create_database(name, template=postgres_template))
         return db, lambda: (db.close_all(), postgres.drop_database(name))[0]
 
-    run_state_machine_as_test(lambda: FleetMachine(open_db), settings=depth(8))
+    run_state_machine_as_test(lambda: FleetMachine(open_db), settings=depth(15))

@@ -25,7 +25,8 @@ def test_a_migrated_database_is_ready(db: Database, now: datetime) -> None:
 
     assert (before["status"], before["last_sign_at"], before["is_beating"]) == ("ok", None, False)
     assert (after["status"], after["last_sign_at"], after["is_beating"]) == ("ok", "2026-11-29T12:00:00.000000Z", True)
-    assert (late["status"], late["is_beating"]) == ("ok", False)
+    assert (late["status"], late["is_beating"]) == ("not_ready", False)
+    assert "writes fail" in late["faults"][0]
     assert (after["engine"], after["faults"], after["sequence"]) == (db.engine, [], 0)
     if db.engine == "sqlite":
         assert after["sqlite"] == {"version": sqlite_gate().version, "is_safe": True, "journal": "wal"}

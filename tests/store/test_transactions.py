@@ -213,6 +213,23 @@ def test_a_key_that_is_there_is_a_duplicate(db: Database, now: datetime) -> None
     assert profiles(db) == []
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_file_that_vanishes_is_store_unavailable_and_never_made_anew(db: Database, now: datetime) -> None:
+    assert db.path is not None
+    with db.write(now) as transaction:
+        transaction.record(make_draft("before"))
+    aside = db.path.rename(db.path.with_suffix(".aside"))
+
+    for span in (db.read, lambda: db.write(now), lambda: db.touch(now)):
+        with pytest.raises(StoreUnavailable, match="cannot be reached"), span():
+            pass
+    assert not db.path.exists()
+
+    aside.rename(db.path)
+    with db.read() as snapshot:
+        assert snapshot.sequence() == 1
+
+
 def test_wrong_sql_is_told_as_what_it_is(db: Database) -> None:
     for mistake in ("SELECT 1 FROM nowhere", "SELEC 1"):
         with pytest.raises(Exception, match=r"nowhere|SELEC") as caught, db.read() as snapshot:
@@ -434,6 +451,7 @@ def test_an_unsafe_sqlite_uses_a_rollback_journal_with_extra_care(
     tmp_path: Path, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engines, "sqlite_gate", lambda: sqlite_gate("3.40.1"))
+    (tmp_path / "careful.db").touch()
     db = open_database(f"sqlite:///{tmp_path}/careful.db")
 
     for span in (db.touch, db.write):

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What does a monitoring system see? Requests of all processes, and the fleet as the database has it at the scrape.
+
+Several processes write their numbers into files of one folder (`PROMETHEUS_MULTIPROC_DIR`, made anew by `pratique
+serve`), and whichever is asked adds them up: https://prometheus.github.io/client_python/multiprocess/.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from flask import Blueprint, Response, request
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from api.context import database, now, policy, standing
+from api.contract import says
+from registry.domain.errors import NotFound, StoreUnavailable
+from registry.services.gauges import Gauges, read_gauges
+
+PATH = "/metrics"
+TEXT = {"text/plain": {"type": "string"}}
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""Seconds. Reads take a millisecond, a report of a large node under slow fsync some fifty."""
+
+REQUESTS = Counter(
+    "pratique_requests",
+    "Requests answered, by route, method, status and the role of whoever asked.",
+    ("route", "method", "status", "role"),
+    registry=None,
+)
+SECONDS = Histogram(
+    "pratique_request_seconds",
+    "From the first look at a request to its status line.",
+    ("route", "method"),
+    buckets=BUCKETS,
+    registry=None,
+)
+
+bp = Blueprint("metrics", __name__)
+
+
+@bp.get(PATH)
+@says({200: TEXT})
+def scrape() -> Response:
+    """Give the metrics in the text format of Prometheus. A store that cannot answer is `pratique_store_up 0`."""
+    registry = CollectorRegistry()
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    else:
+        registry.register(REQUESTS)
+        registry.register(SECONDS)
+    registry.register(_Fleet())
+    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+def check_listener() -> None:
+    """Where metrics have an address of their own, answer nothing else there, and them nowhere else. Raises NotFound."""
+    apart = standing().settings.metrics_bind
+    if apart is None:
+        return
+    is_apart = request.environ.get("SERVER_PORT") == apart.rpartition(":")[2]
+    if is_apart != (request.path == PATH):
+        raise NotFound("there is no such address here")
+
+
+class _Fleet(Collector):
+    """The fleet as the database has it now."""
+
+    def collect(self) -> Iterable[Metric]:
+        try:
+            found = read_gauges(database(), policy=policy(), now=now())
+        except StoreUnavailable:
+            yield GaugeMetricFamily("pratique_store_up", "1 when the database answered this scrape.", value=0)
+            return
+        yield GaugeMetricFamily("pratique_store_up", "1 when the database answered this scrape.", value=1)
+        yield from _families(found)
+
+
+def _families(found: Gauges) -> Iterator[Metric]:
+    devices = GaugeMetricFamily("pratique_devices", "Devices known.", labels=("kind", "state"))
+    for (kind, state), count in sorted(found.devices.items()):
+        devices.add_metric((kind, state), count)
+    nodes = GaugeMetricFamily("pratique_nodes", "Nodes known, by what needs no decision.", labels=("state",))
+    for state, count in sorted(found.nodes.items()):
+        nodes.add_metric((state,), count)
+    holds = GaugeMetricFamily("pratique_quarantines_open", "Holds in force.", labels=("owner", "target"))
+    for (owner, target), count in sorted(found.open_holds.items()):
+        holds.add_metric((owner, target), count)
+    yield from (devices, nodes, holds)
+    yield GaugeMetricFamily("pratique_conflicts_open", "Conflicts that are not resolved.", value=found.open_conflicts)
+    yield GaugeMetricFamily("pratique_history_sequence", "Sequence of the newest event.", value=found.sequence)
+    if found.last_sign_at is not None:
+        at = found.last_sign_at.timestamp()
+        yield GaugeMetricFamily(
+            "pratique_last_sign_timestamp_seconds", "When the service last beat, Unix time.", value=at
+        )

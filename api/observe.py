@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left of a request when it is over? One line in the log and one count, neither with a secret in it."""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter
+
+from flask import Flask, Response, g, request
+
+from api.context import request_id
+from api.metrics import REQUESTS, SECONDS
+from registry.services.tokens import Caller, mask
+
+log = logging.getLogger("pratique.access")
+
+
+def observe(app: Flask) -> None:
+    """Count and log every request of this application. Call it first: what runs before is not timed."""
+    app.before_request(_begin)
+    app.after_request(_end)
+
+
+def _begin() -> None:
+    g.began = perf_counter()
+
+
+def _end(response: Response) -> Response:
+    seconds = perf_counter() - g.get("began", perf_counter())
+    # An address that nobody made is one word: whoever tries out addresses must not fill the memory with series.
+    route = request.url_rule.rule if request.url_rule else "none"
+    method = request.method if request.method in _METHODS else "other"
+    caller: Caller | None = g.get("caller")
+    role = str(caller.role) if caller else "none"
+    REQUESTS.labels(route, method, str(response.status_code), role).inc()
+    SECONDS.labels(route, method).observe(seconds)
+    if log.isEnabledFor(logging.INFO):
+        _log(response, route, caller, seconds)
+    return response
+
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+
+
+def _log(response: Response, route: str, caller: Caller | None, seconds: float) -> None:
+    fields = {
+        "request_id": request_id(),
+        "method": request.method,
+        "path": mask(request.path),  # without the query: people put secrets there
+        "route": route,
+        "status": response.status_code,
+        "milliseconds": round(seconds * 1000, 2),
+        "bytes": response.content_length,
+        "role": str(caller.role) if caller else None,
+        "token": caller.token_id if caller else None,
+        "remote": request.remote_addr,
+    }
+    log.info("%s %s %s", fields["method"], fields["path"], response.status_code, extra={"fields": fields})

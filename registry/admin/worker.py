@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How does a server process keep slow clients from taking its threads? A thread gets a request when its head is whole.
+
+Gunicorn's own threaded worker reads a head in a thread and waits for it for ever. Here the main loop gathers heads,
+each until a deadline, and only a whole one costs a thread; what a thread then waits for has deadlines as well.
+"""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+import time
+from collections import deque
+from functools import partial
+from typing import Any
+
+from gunicorn import util
+from gunicorn.http.errors import LimitRequestHeaders, LimitRequestLine
+from gunicorn.workers.gthread import ThreadWorker
+
+from registry.admin.patience import (
+    ANSWER_SECONDS,
+    BODY_SECONDS,
+    HEAD_BYTES,
+    HEAD_SECONDS,
+    REST_SECONDS,
+    PatientConnection,
+    problem,
+)
+
+LINGER_SECONDS = 2.0
+"""How long a client may take to end its side after the last answer, so that it is not lost to a reset (RFC 9112, 9.6)."""
+
+SHOWN_LENGTH = 200
+"""How much of what a client sent is shown in an answer."""
+
+PAUSE_SECONDS = 0.1
+"""How long to let connections end when there are too many to take another."""
+
+_PASSING = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED})
+_TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
+"""Whoever opens more connections than there are file descriptors must not end the process."""
+
+
+class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
+    """Gunicorn's threaded worker with an end to its patience."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.ending_conns: deque[PatientConnection] = deque()
+
+    # --- in the main loop -------------------------------------------------------------------------------------------
+
+    def accept(self, listener: Any) -> None:
+        """Take a connection, and wait for its head without a thread."""
+        try:
+            sock, client = listener.accept()
+        except OSError as error:
+            if error.errno in _TOO_MANY:
+                self.log.warning("a connection has to wait: %s", error.strerror)
+                time.sleep(PAUSE_SECONDS)
+            elif error.errno not in _PASSING:
+                raise
+            return
+        try:
+            conn = PatientConnection(self.cfg, sock, client, listener.getsockname())
+        except OSError as error:
+            self.log.debug("a connection ended before it began: %s", error)
+            sock.close()
+            return
+        self.nr_conns += 1
+        self._await_head(conn)
+
+    def on_client_socket_readable(self, conn: PatientConnection, client: Any) -> None:
+        """Begin to gather the next request on a connection that was kept."""
+        self.poller.unregister(client)
+        self.keepalived_conns.remove(conn)
+        self._await_head(conn)
+
+    def on_pending_socket_readable(self, conn: PatientConnection, client: Any) -> None:
+        """Gather more of a head, and hand the request to a thread when it is whole."""
+        try:
+            is_whole = conn.gather()
+        except OSError:
+            self._forget(conn, client, self.pending_conns)
+            return
+        if not is_whole and len(conn.head) < HEAD_BYTES:
+            return
+        self.poller.unregister(client)
+        self.pending_conns.remove(conn)
+        if is_whole:
+            self.enqueue_req(conn)
+            return
+        too_long = LimitRequestHeaders if b"\r\n" in conn.head else LimitRequestLine
+        self.handle_error(None, conn.sock, conn.client, too_long(f"the head has more than {HEAD_BYTES} bytes"))
+        self._linger(conn)
+
+    def finish_request(self, conn: PatientConnection, fs: Any) -> None:
+        """Keep a connection, or end it without waiting for its client; gunicorn would wait here, and with it everybody."""
+        if fs.cancelled() or fs.exception() is not None:
+            super().finish_request(conn, fs)
+        elif not fs.result():
+            self._linger(conn)
+        elif sent_ahead := conn.parser.unreader.take_buffered():
+            conn.head = sent_ahead
+            self._await_head(conn)
+        else:
+            super().finish_request(conn, fs)
+
+    def murder_pending(self) -> None:
+        """Close what has waited too long: for a head, or for its client to end."""
+        super().murder_pending()
+        now = time.monotonic()
+        while self.ending_conns and self.ending_conns[0].timeout <= now:
+            conn = self.ending_conns[0]
+            self._forget(conn, conn.sock, self.ending_conns)
+
+    def _cap_keepalive(self, deadline: float) -> None:
+        """Let nobody keep a worker that is told to stop; gunicorn calls this then."""
+        super()._cap_keepalive(deadline)
+        for conn in (*self.pending_conns, *self.ending_conns):
+            conn.timeout = min(conn.timeout, deadline)
+
+    def _await_head(self, conn: PatientConnection) -> None:
+        conn.sock.setblocking(False)
+        conn.timeout = time.monotonic() + HEAD_SECONDS
+        self.pending_conns.append(conn)
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self.on_pending_socket_readable, conn))
+        # It may be here already; what TLS holds deciphered would never make the socket readable.
+        self.on_pending_socket_readable(conn, conn.sock)
+
+    def _linger(self, conn: PatientConnection) -> None:
+        """Close our side, and throw away for a moment what the client still sends."""
+        try:
+            conn.sock.shutdown(socket.SHUT_WR)
+            conn.sock.setblocking(False)
+        except OSError:
+            self.nr_conns -= 1
+            conn.close()
+            return
+        conn.timeout = time.monotonic() + LINGER_SECONDS
+        self.ending_conns.append(conn)
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self._on_rest, conn))
+
+    def _on_rest(self, conn: PatientConnection, client: Any) -> None:
+        if conn.throw_away():
+            self._forget(conn, client, self.ending_conns)
+
+    def _forget(self, conn: PatientConnection, client: Any, waiting: deque[PatientConnection]) -> None:
+        self.poller.unregister(client)
+        waiting.remove(conn)
+        self.nr_conns -= 1
+        conn.close()
+
+    # --- in a thread ------------------------------------------------------------------------------------------------
+
+    def handle_request(self, req: Any, conn: PatientConnection) -> Any:
+        """Answer one request, whose body has to be there in time."""
+        conn.parser.unreader.allow(BODY_SECONDS)
+        return super().handle_request(req, conn)
+
+    def _keepalive_after(self, conn: PatientConnection, keepalive: Any) -> bool:
+        """Tell whether the connection may be used again; a body that nobody read is not waited for."""
+        conn.parser.unreader.allow(REST_SECONDS)
+        return bool(super()._keepalive_after(conn, keepalive))
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
+        """Answer what is no request with a problem document; gunicorn chooses the status and writes the log."""
+        theirs = _Caught()
+        super().handle_error(req, theirs, addr, exc)
+        status = theirs.status
+        if status is None:
+            return
+        detail = "something went wrong here that nobody foresaw; the log has it"
+        if status != 500:  # noqa: PLR2004 - HTTP's own number
+            detail = f"the request cannot be read: {exc}"[:SHOWN_LENGTH]
+        try:
+            client.settimeout(0)
+            util.write(client, problem(status, detail))
+        except (OSError, ValueError) as error:
+            self.log.debug("the client did not take its error: %s", error)
+        else:
+            client.settimeout(ANSWER_SECONDS)
+
+
+class _Caught:
+    """Stands in for a socket, and keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self._written = b""
+
+    @property
+    def status(self) -> int | None:
+        """The status of the answer that was written."""
+        words = self._written.split(b" ", 2)
+        return int(words[1]) if len(words) > 2 and words[1].isdigit() else None  # noqa: PLR2004 - version, status, rest
+
+    def gettimeout(self) -> float:
+        """Say that nothing blocks."""
+        return 0.0
+
+    def sendall(self, data: bytes) -> None:
+        """Keep it."""
+        self._written += data

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How does the fleet stand right now? The numbers that a monitoring system asks for, in one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from registry.domain.policy import Policy
+from registry.store import gauges, life
+from registry.store.database import Database, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """Counts by what tells them apart; `last_sign_at` is None before the service's first sign of life."""
+
+    devices: Mapping[tuple[str, str], int]
+    """By kind and state."""
+    nodes: Mapping[str, int]
+    """By what is known without a decision: reporting, stale, maintenance, retired."""
+    open_holds: Mapping[tuple[str, str], int]
+    """By kind of owner and of target."""
+    open_conflicts: int
+    sequence: int
+    last_sign_at: datetime | None
+
+
+def read_gauges(db: Database, *, policy: Policy, now: datetime) -> Gauges:
+    """Read all of them. Raises StoreUnavailable."""
+    with db.read() as snapshot:
+        return Gauges(
+            devices=gauges.count_devices(snapshot, now),
+            nodes=gauges.count_nodes(snapshot, now, _heard_since(snapshot, policy, now)),
+            open_holds=gauges.count_open_holds(snapshot, now),
+            open_conflicts=gauges.count_open_conflicts(snapshot),
+            sequence=snapshot.sequence(),
+            last_sign_at=life.find_last_sign(snapshot),
+        )
+
+
+def _heard_since(snapshot: Snapshot, policy: Policy, now: datetime) -> datetime:
+    """Return the time since which a node must have reported not to be stale: our own outages are left out."""
+    left, since = timedelta(seconds=policy.report_stale_seconds), now
+    for outage in reversed(life.list_outages(snapshot, now - timedelta(days=1))):
+        if since - outage.end >= left:
+            break
+        left -= max(since - outage.end, timedelta())
+        since = outage.start
+    return since - left

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Can somebody without a token keep the server from answering others? By being slow, or by sending no request at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from registry.admin.demo_server import RunningServer, Stage, start_server
+
+pytestmark = pytest.mark.slow
+
+SLOW = 60
+"""More than the server has threads: two processes of eight."""
+
+BEGUN = {
+    "nothing": b"",
+    "half a line": b"GET /health/li",
+    "half a head": b"GET /v1/nodes HTTP/1.1\r\nHost: x\r\n",
+    "half a body": b"POST /v1/failures HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+    "a request and half a head": b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\nGET /health",
+}
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    return Stage.set_up(tmp_path_factory.mktemp("slow"))
+
+
+@pytest.fixture(scope="module")
+def server(stage: Stage) -> Iterator[RunningServer]:
+    running = start_server(stage)
+    yield running
+    running.stop()
+
+
+def address(server: RunningServer) -> tuple[str, int]:
+    host, _, port = server.url.partition("://")[2].rpartition(":")
+    return host, int(port)
+
+
+def connected(server: RunningServer) -> socket.socket:
+    return socket.create_connection(address(server), timeout=30)
+
+
+def seconds_to_answer(server: RunningServer) -> float:
+    begun = time.monotonic()
+    assert requests.get(f"{server.url}/health/live", timeout=30).status_code == 200
+    return time.monotonic() - begun
+
+
+def read_to_the_end(sock: socket.socket) -> bytes:
+    read = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := sock.recv(65536):
+            read += piece
+    return read
+
+
+@pytest.mark.parametrize("begun", sorted(BEGUN))
+def test_others_are_answered_at_once_and_the_slow_are_cut(server: RunningServer, begun: str) -> None:
+    with contextlib.ExitStack() as opened:
+        slow = [opened.enter_context(connected(server)) for _ in range(SLOW)]
+        for one in slow:
+            one.sendall(BEGUN[begun])
+        time.sleep(0.2)
+        since = time.monotonic()
+
+        waited = seconds_to_answer(server)
+        for one in slow:
+            one.settimeout(20)
+            read_to_the_end(one)
+
+    assert waited < 3
+    assert time.monotonic() - since < 16
+
+
+def test_a_head_that_drips_is_cut_all_the_same(server: RunningServer) -> None:
+    with connected(server) as slow:
+        since = time.monotonic()
+        slow.sendall(b"GET /health/live HTTP/1.1\r\n")
+        with pytest.raises(OSError, match=r"(?i)reset|pipe"):
+            while time.monotonic() - since < 20:
+                slow.sendall(b"X-Drip: 1\r\n")
+                time.sleep(0.5)
+
+    assert 8 < time.monotonic() - since < 16
+
+
+def test_a_body_that_drips_ends_in_time_and_an_answer_says_so(server: RunningServer, stage: Stage) -> None:
+    token = stage.make_tokens(nodes=())["operator"]
+    head = f"POST /v1/failures HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+    with connected(server) as slow:
+        since = time.monotonic()
+        slow.sendall(head.encode() + b"Content-Length: 1000\r\n\r\n{")
+        dripping = threading.Thread(target=drip, args=(slow,))
+        dripping.start()
+        slow.settimeout(50)
+        answer = slow.recv(65536)
+        waited = time.monotonic() - since
+        slow.close()
+        dripping.join()
+
+    assert 25 < waited < 40
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in answer
+
+
+def drip(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        for _ in range(100):
+            sock.sendall(b" ")
+            time.sleep(0.5)
+
+
+def test_requests_sent_ahead_are_answered_in_turn(server: RunningServer) -> None:
+    with connected(server) as eager:
+        eager.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n" * 2)
+        eager.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answered = read_to_the_end(eager)
+
+    assert answered.count(b"HTTP/1.1 200 OK") == 3
+
+
+def test_a_connection_is_used_again(server: RunningServer) -> None:
+    with connected(server) as kept:
+        for _ in range(3):
+            kept.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert kept.recv(65536).startswith(b"HTTP/1.1 200 OK")
+            time.sleep(0.3)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+        (b"GET /" + b"a" * 90_000, 414),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9000 + b"\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 90_000, 431),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\r\n\r\n", 400),
+        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+    ],
+)
+def test_what_is_no_request_is_refused_with_a_problem_document(
+    server: RunningServer, request_: bytes, status: int
+) -> None:
+    with connected(server) as sender:
+        sender.sendall(request_)
+        head, _, body = read_to_the_end(sender).partition(b"\r\n\r\n")
+
+    document = json.loads(body)
+    assert head.startswith(f"HTTP/1.1 {status} ".encode())
+    assert b"Content-Type: application/problem+json" in head
+    assert b"X-Request-Id: " + document["instance"].encode() in head
+    assert (document["status"], document["code"]) == (status, "malformed_body")
+    assert len(document["detail"]) <= 200
+
+
+def test_a_large_body_that_is_not_wanted_does_not_hide_the_answer(server: RunningServer) -> None:
+    answer = requests.post(f"{server.url}/v1/failures", data=b"x" * 5_000_000, timeout=30)
+
+    assert answer.status_code == 401
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes the certificate")
+def test_slow_greetings_of_tls_keep_nobody_waiting(stage: Stage, certificate: Callable[[], tuple[str, str]]) -> None:
+    cert, key = certificate()
+    running = start_server(stage, "--tls-cert", cert, "--tls-key", key)
+    trusting = ssl.create_default_context(cafile=cert)
+    try:
+        with contextlib.ExitStack() as opened:
+            slow = [opened.enter_context(connected(running)) for _ in range(SLOW)]
+            for one in slow[::2]:
+                one.sendall(b"\x16\x03\x01\x02")
+            since = time.monotonic()
+            with trusting.wrap_socket(connected(running), server_hostname="127.0.0.1") as quick:
+                quick.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                answered = read_to_the_end(quick)
+            waited = time.monotonic() - since
+            for one in slow:
+                one.settimeout(20)
+                read_to_the_end(one)
+    finally:
+        running.stop()
+
+    assert answered.startswith(b"HTTP/1.1 200 OK")
+    assert waited < 3
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Callable[[], tuple[str, str]]:
+    """Make a certificate for this host; gives its file and its key's."""
+
+    def make() -> tuple[str, str]:
+        cert, key = str(tmp_path / "server.crt"), str(tmp_path / "server.key")
+        subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "1"]
+        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, *subject]
+        subprocess.run(made, check=True, capture_output=True)
+        return cert, key
+
+    return make
