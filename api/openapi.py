@@ -74,7 +74,7 @@ PATH: dict[str, tuple[JsonSchema, str]] = {
     "ref": (_TEXT, "Our id, a serial or a UUID."),
     "name": ({"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}, "The profile's name."),
 }
-FLAGS = frozenset({"permanent", "drain", "attached"})
+FLAGS = frozenset({"permanent", "drain", "attached", "review_due"})
 NUMBERS = frozenset({"count", "sequence"})
 
 

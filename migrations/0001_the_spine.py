@@ -65,8 +65,9 @@ TABLES = (
         kind TEXT NOT NULL, slot TEXT, since_at BIGINT NOT NULL, until_at BIGINT, ended_by TEXT,
         missing_since BIGINT, is_contested BIGINT NOT NULL)""",
     "CREATE UNIQUE INDEX placement_open ON placement (device_id) WHERE until_at IS NULL",
-    "CREATE INDEX placement_here ON placement (instance_id, kind, slot) WHERE until_at IS NULL",
-    "CREATE INDEX placement_slot ON placement (instance_id, slot, since_at)",
+    # Carries all that a decision needs of a placement, so that forty of them are read without their rows.
+    "CREATE INDEX placement_here ON placement (instance_id, device_id, board_id, missing_since) WHERE until_at IS NULL",
+    "CREATE INDEX placement_slot ON placement (node_id, slot, since_at)",
     "CREATE INDEX placement_device ON placement (device_id, since_at)",
     "CREATE INDEX placement_contested ON placement (instance_id) WHERE is_contested = 1",
     """CREATE TABLE conflict (

@@ -25,7 +25,17 @@ bp = Blueprint("quarantines", __name__)
 FILTERS = frozenset(
     {
         *("id", "state", "device", "node", "owner", "cause", "ticket", "scope", "match", "release_policy"),
-        *("target_kind", "permanent", "drain", "opened_at", "review_at", "expires_at", "released_at", "released_by"),
+        *(
+            "target_kind",
+            "permanent",
+            "drain",
+            "opened_at",
+            "review_at",
+            "review_due",
+            "expires_at",
+            "released_at",
+            "released_by",
+        ),
     }
 )
 DRY_RUN = "dry_run"

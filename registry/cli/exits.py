@@ -19,7 +19,7 @@ class Exit(IntEnum):
     REFUSED = 1
     """The server refused, wholly or in part, and said why."""
     USAGE = 2
-    """The command line or the settings cannot be followed."""
+    """The command line or the settings cannot be followed, or nobody agreed to what is hard to undo."""
     NOT_AUTHORISED = 3
     """The token is not known, or not good for this."""
     HARDWARE_UNREADABLE = 4

@@ -60,7 +60,7 @@ def import_(session: Session, file: Any, kind: str, *, yes: bool, **options: Any
         click.echo(f"warning: the column {plain(name)} is not known and was not read", err=True)
     items = [item for row in listed.rows for item in items_of(row, kind)]
     asked = [item for item in items if "outcome" not in item]
-    if options["permanent"] and not params:
+    if options["permanent"] and asked and not params:
         consent("A permanent hold is for ever: only an admin can undo it.", f"{len(asked)} targets", yes=yes)
     stopped = send(session.client, asked, given(**options), params)
     show(session, items, listed.unknown, stopped, is_dry=bool(params))

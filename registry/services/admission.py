@@ -24,6 +24,7 @@ from registry.services.targets import identifier_ref, usable_value
 from registry.store import conflicts, devices, failures, holds, nodes, placements
 from registry.store.database import Database, Snapshot
 from registry.store.profiles import waivers_of
+from registry.store.standing import Standing, find_standing
 
 
 def decide_admission(db: Database, node: str, *, policy: Policy, now: datetime) -> Decision:
@@ -44,25 +45,27 @@ def decide_on(snapshot: Snapshot, facts: NodeFacts, *, policy: Policy, now: date
 
 def load_facts(snapshot: Snapshot, name: str, *, policy: Policy, now: datetime) -> NodeFacts:
     """Gather what a decision about a node needs. Holds and conflicts are joined at each read, never copied."""
-    row = nodes.find_standing(snapshot, name)
+    row = find_standing(snapshot, name)
     if row is None or row.retired_at is not None or row.instance_id is None or row.reported_at is None:
         return NodeFacts(name)
     profile = parse_profile(row.profile or "", row.profile_body)
-    disputed = _conflicts(snapshot, row.node_id, policy, now)
+    disputed = _conflicts(snapshot, row.node_id, policy, now) if row.is_disputed else []
+    involved = [device for _, devices_in_it in disputed for device in devices_in_it]
+    missing = placements.missing_here(snapshot, row.instance_id) if row.is_missing_devices else {}
     return NodeFacts(
         node=name,
         is_known=True,
         profile_name=row.profile,
         profile=profile,
         silence_seconds=silence(snapshot, row.reported_at, now),
-        holds=_holds(snapshot, row, [device for _, involved in disputed for device in involved], now),
+        holds=_holds(snapshot, row, involved, now) if row.is_held or involved else (),
         devices=_named(snapshot, row.instance_id, row.checks),
-        missing=tuple(_refs(snapshot, placements.missing_here(snapshot, row.instance_id)).values()),
+        missing=tuple(_refs(snapshot, missing).values()),
         listed_counts={kind: one["count"] for kind, one in row.listed.items()},
-        expected=expected_counts(snapshot, row.node_id, profile, now),
+        expected=expected_counts(snapshot, row.node_id if row.is_waived else None, profile, now),
         unidentified=tuple(DeviceRef(**one) for listed in row.listed.values() for one in listed["unidentified"]),
         conflicts=tuple(conflict for conflict, _ in disputed),
-        unattached=_unattached(snapshot, row.instance_id),
+        unattached=_unattached(snapshot, row.instance_id) if row.is_unattached else (),
         checks=row.checks,
         have=row.have or 0,
         last_counted_start=row.counted_start,
@@ -71,10 +74,16 @@ def load_facts(snapshot: Snapshot, name: str, *, policy: Policy, now: datetime) 
     )
 
 
-def expected_counts(snapshot: Snapshot, node_id: str, profile: Profile | None, now: datetime) -> dict[str, int | None]:
-    """Give how many devices of each kind there should be: the profile's counts, waivers in force put in their place."""
+def expected_counts(
+    snapshot: Snapshot, node_id: str | None, profile: Profile | None, now: datetime
+) -> dict[str, int | None]:
+    """Give how many devices of each kind there should be: the profile's counts, waivers in force put in their place.
+
+    `node_id` is None for a node that is known to have no waiver.
+    """
     counts: dict[str, int | None] = {kind.value: profile.expected(kind) if profile else None for kind in Kind}
-    return {**counts, **{kind: waiver.count for kind, waiver in waivers_of(snapshot, node_id, now).items()}}
+    waivers = waivers_of(snapshot, node_id, now) if node_id else {}
+    return {**counts, **{kind: waiver.count for kind, waiver in waivers.items()}}
 
 
 def machine_binds(name: str, provider_id: str, chassis: str | None) -> list[tuple[str, str]]:
@@ -82,9 +91,9 @@ def machine_binds(name: str, provider_id: str, chassis: str | None) -> list[tupl
     return [("instance", provider_id), ("name", name), *([("chassis", chassis)] if chassis else [])]
 
 
-def _holds(snapshot: Snapshot, row: nodes.Standing, disputed: Sequence[str], now: datetime) -> tuple[HoldOn, ...]:
+def _holds(snapshot: Snapshot, row: Standing, disputed: Sequence[str], now: datetime) -> tuple[HoldOn, ...]:
     assert row.instance_id is not None  # noqa: S101 - the caller looked
-    binds = holds.open_on_node(snapshot, row.instance_id, machine_binds(row.name, row.provider_id, row.chassis))
+    binds = holds.open_on_node(snapshot, row.instance_id, machine_binds(row.name, row.provider_id or "", row.chassis))
     binds += [
         holds.Bind(hold_id, device) for device, ids in held_devices(snapshot, disputed).items() for hold_id in ids
     ]

@@ -204,9 +204,7 @@ def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
             holds.set_progress(tx, replace(record, restart_at=at))
 
 
-def attach_waiting(
-    tx: Transaction, node: nodes.Node, boot: nodes.Boot, kinds: frozenset[str], actor: Actor
-) -> None:
+def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, kinds: frozenset[str], actor: Actor) -> None:
     """Give faults that came in this boot before its first list of these kinds to what that list shows in their slots."""
     by_slot: dict[str | None, Placement] = {
         one.slot: one for one in placements.open_here(tx, boot.instance_id) if one.slot and one.kind in kinds

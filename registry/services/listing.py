@@ -290,7 +290,9 @@ def _settle_losses(tx: Transaction, listing: Listing, applied: Applied, known: K
     """A covering list without a unit that was lost says that the node knows; so does one that has it again."""
     disputed = {unit for match in applied.matches if match.outcome is Outcome.CONFLICT for unit in match.involved}
     kinds = {one: known.units[one].kind for one in known.contested if one in known.units}
-    settled = [one for one in known.contested if one not in disputed and kinds.get(one) in listing.covers - listing.partial]
+    settled = [
+        one for one in known.contested if one not in disputed and kinds.get(one) in listing.covers - listing.partial
+    ]
     if settled:
         placements.settle_contested(tx, listing.instance.id, settled)
 

@@ -53,8 +53,9 @@ def load_known(
         "SELECT device_id, kind, slot FROM placement WHERE instance_id = ? AND until_at IS NULL", (instance_id,)
     )
     last = snapshot.all(
-        "SELECT device_id, kind, slot FROM placement WHERE instance_id = ? AND slot IS NOT NULL ORDER BY since_at, id",
-        (instance_id,),
+        "SELECT device_id, kind, slot FROM placement WHERE node_id = (SELECT node_id FROM instance WHERE id = ?) "
+        "AND instance_id = ? AND slot IS NOT NULL ORDER BY since_at, id",
+        (instance_id, instance_id),
     )
     rulings = _rulings(snapshot, entries, instance_id)
     touched = {*(row[0] for row in here), *(row[0] for row in last), *rulings.values()}

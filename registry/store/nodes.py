@@ -333,60 +333,6 @@ def find_last_report(snapshot: Snapshot, node_id: str) -> datetime | None:
     return from_micros(row[0]) if row else None
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What a decision needs of a node's rows, read in one go. From `instance_id` on all is None before a report."""
-
-    node_id: str
-    name: str
-    retired_at: datetime | None
-    maintenance_until: datetime | None
-    maintenance_reason: str | None
-    instance_id: str | None
-    provider_id: str
-    chassis: str | None
-    profile: str | None
-    profile_body: str | None
-    reported_at: datetime | None
-    have: int | None
-    counted_start: datetime | None
-    checks: dict[str, CheckState]
-    listed: dict[str, dict[str, Any]]
-
-
-def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
-    """Return what a decision about the node of this name starts from."""
-    row = snapshot.one(
-        "SELECT n.id, n.name, n.retired_at, n.maintenance_until, n.maintenance_reason, s.instance_id, i.provider_id, i.chassis, "
-        "s.profile, p.body, s.reported_at, s.have, s.counted_start, s.checks, s.listed FROM node n "
-        "LEFT JOIN node_state s ON s.node_id = n.id LEFT JOIN instance i ON i.id = s.instance_id "
-        "LEFT JOIN profile p ON p.name = s.profile WHERE n.name = ?",
-        (name,),
-    )
-    if row is None:
-        return None
-    id_, name, retired, until, reason, *of_instance, reported, have, counted, checks, listed = row
-    instance_id, provider_id, chassis, profile, body = of_instance
-    at = from_micros
-    return Standing(
-        node_id=id_,
-        name=name,
-        retired_at=at(retired),
-        maintenance_until=at(until),
-        maintenance_reason=reason,
-        instance_id=instance_id,
-        provider_id=provider_id or "",
-        chassis=chassis,
-        profile=profile,
-        profile_body=body,
-        reported_at=at(reported),
-        have=have,
-        counted_start=at(counted),
-        checks=load_checks(checks) if checks else {},
-        listed=json.loads(listed) if listed else {},
-    )
-
-
 def out_of_maintenance(snapshot: Snapshot, now: datetime) -> list[Node]:
     """Return the nodes whose maintenance is over and not ended in the records yet."""
     rows = snapshot.all(f"SELECT {_NODE} FROM node WHERE maintenance_until <= ? ORDER BY id", (to_micros(now),))

@@ -93,7 +93,7 @@ def in_slot_at(snapshot: Snapshot, node_id: str, slot: str, at: datetime) -> lis
     """Return what was placed in a slot of a node at a time; the newest first."""
     moment = to_micros(at)
     rows = snapshot.all(
-        f"{_SELECT} JOIN instance i ON i.id = p.instance_id WHERE i.node_id = ? AND p.slot = ? AND p.since_at <= ? "
+        f"{_SELECT} WHERE p.node_id = ? AND p.slot = ? AND p.since_at <= ? "
         "AND (p.until_at IS NULL OR p.until_at > ?) ORDER BY p.since_at DESC, p.id DESC",
         (node_id, slot, moment, moment),
     )

@@ -144,7 +144,8 @@ def list_holds(
     """
     if bound is not None and not bound:
         return []
-    wanted = conditions(HOLD_FIELDS, {name: text for name, text in filters.items() if name != "state"})
+    fields = {**HOLD_FIELDS, "review_due": Column(_review_due(now), Sort.FLAG)}
+    wanted = conditions(fields, {name: text for name, text in filters.items() if name != "state"})
     if "state" in filters:
         wanted.append(_hold_state(filters["state"], now))
     if bound is not None:
@@ -153,6 +154,15 @@ def list_holds(
         wanted.append((sql, [text for pair in bound for text in pair]))
     select = f"SELECT {holds.COLUMNS} FROM quarantine q"
     return [holds.record_of(row) for row in _select(snapshot, select, wanted, "q.id", part)]
+
+
+def _review_due(now: datetime) -> str:
+    """1 where a date of a hold in force is over that does not end it."""
+    at = f"{to_micros(now):d}"
+    is_past = f"(q.review_at <= {at} OR (q.expires_at <= {at} AND q.release_policy <> 'at_expiry'))"
+    is_over = f"(q.release_policy = 'at_expiry' AND q.expires_at <= {at})"
+    # A comparison with a date that is not set is NULL, which CASE takes for no.
+    return f"(CASE WHEN q.state = 'open' AND {is_past} AND NOT COALESCE({is_over}, FALSE) THEN 1 ELSE 0 END)"
 
 
 def _hold_state(state: str, now: datetime) -> Condition:

@@ -36,6 +36,7 @@ def test_every_command_is_offered() -> None:
         (("token", "create", "--role", "op"), ["operator"]),
         (("node", "show", "--output", "j"), ["json"]),
         (("doctor", "--out"), ["--output"]),
+        (("--vers",), ["--version"]),
         (("frob",), []),
     ],
     ids=" ".join,

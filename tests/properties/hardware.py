@@ -55,15 +55,13 @@ def show(card: str, slot: str, way: str) -> DeviceEntry | None:
         return None
     if entry.kind == "efa":
         return entry if way != "lost" or entry.serial else replace(entry, mac=None)
-    if way == "uuid":
-        return replace(entry, serial="[N/A]")
-    if way == "serial":
-        return replace(entry, uuid="ERR!")
-    if way == "lost":
-        return replace(entry, serial="[N/A]", uuid="ERR!", model=None, module_id=None)
-    if way == "forged":
-        return replace(entry, serial=f"9{entry.slot[-7:-5] if entry.slot else ''}0000000001")
-    return entry
+    printed = {
+        "uuid": replace(entry, serial="[N/A]"),
+        "serial": replace(entry, uuid="ERR!"),
+        "lost": replace(entry, serial="[N/A]", uuid="ERR!", model=None, module_id=None),
+        "forged": replace(entry, serial=f"9{slot[5:7]}0000000001"),
+    }
+    return printed.get(way, entry)
 
 
 @dataclass

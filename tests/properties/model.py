@@ -31,8 +31,6 @@ class Refused(Exception):
 class Model(Acts):
     """The service as the contract describes it. Each act takes the time at which it happens."""
 
-    # --- reports ---
-
     def report(self, report: Report, now: datetime) -> tuple[bool, str | None, int]:
         """Take a report; answer whether its run counted, because of what not, and the passes. Raises Refused."""
         key = (report.node, report.report_id)
@@ -41,9 +39,10 @@ class Model(Acts):
         known = self.nodes.get(report.node)
         if known and report.provider_id in known.lives and report.provider_id != known.life:
             raise Refused("instance_superseded")
-        covers = self._covers(report)
-        node, is_past = self._arrive(report, known, now)
-        if is_past or (report.seq is not None and node.seq is not None and report.seq <= node.seq):
+        is_late = known is not None and self._is_late(report, known)
+        covers = frozenset[str]() if is_late else self._covers(report)
+        node = self._arrive(report, known, now)
+        if is_late:
             self.receipts[key] = (False, "not_current", node.have)
             return self.receipts[key]
         self._catch_up(node, report, now)
@@ -51,6 +50,12 @@ class Model(Acts):
         because = self._judge(node, report, covers, lines, now)
         self.receipts[key] = (because is None, because, node.have)
         return self.receipts[key]
+
+    def _is_late(self, report: Report, node: Node) -> bool:
+        """Of a boot that is over, or overtaken within its boot: evidence, and no state."""
+        boot = (report.provider_id, report.boot_id)
+        is_overtaken = report.seq is not None and node.seq is not None and report.seq <= node.seq
+        return boot in node.boots and (boot != (node.life, node.boot) or is_overtaken)
 
     def _covers(self, report: Report) -> frozenset[str]:
         if report.entries is None or report.covers is not None:
@@ -60,7 +65,7 @@ class Model(Acts):
             raise Refused("covers_required")
         return frozenset(expects | {one.kind for one in report.entries})
 
-    def _arrive(self, report: Report, node: Node | None, now: datetime) -> tuple[Node, bool]:
+    def _arrive(self, report: Report, node: Node | None, now: datetime) -> Node:
         if node is None:
             node = Node(report.node, report.provider_id, report.boot_id, now, report.profile, now)
             self.nodes[report.node] = node
@@ -71,11 +76,10 @@ class Model(Acts):
             node.life = report.provider_id
         node.lives.add(node.life)
         boot = (node.life, report.boot_id)
-        if boot in node.boots:
-            return node, report.boot_id != node.boot
-        node.boots.add(boot)
-        node.begin_boot(report.boot_id, now)
-        return node, False
+        if boot not in node.boots:
+            node.boots.add(boot)
+            node.begin_boot(report.boot_id, now)
+        return node
 
     def _end_life(self, node: Node, now: datetime) -> None:
         """A machine was replaced: what belonged to its life ends, and holds that rest on its places."""
@@ -90,8 +94,6 @@ class Model(Acts):
             node.have, node.counted_start, node.counted_end = 0, None, None
         node.profile, node.reported_at = report.profile, now
         node.seq = node.seq if report.seq is None else report.seq
-
-    # --- lists ---
 
     def _list(self, node: Node, report: Report, covers: frozenset[str], now: datetime) -> list[Line]:
         before = {unit for kind in covers for unit in self.placed(node, kind)}
@@ -146,18 +148,21 @@ class Model(Acts):
             elif stay.unit.kind not in partial and not stay.missing:
                 self.close(stay, now) if is_waived else setattr(stay, "missing", True)
         for unit, line in listed.items():
-            if unit is None or line.by_slot or line.entry.slot is None:
-                continue
-            old = unit.stay
-            if old and (old.node, old.life, old.slot) == (node.name, node.life, line.entry.slot):
-                old.missing = False
-                continue
-            if old:
-                self.close(old, now)
-                if old.node != node.name:
-                    self.nodes[old.node].lost.add(unit)
-            unit.stay = Stay(unit, node.name, node.life, line.entry.slot, now)
-            self.stays.append(unit.stay)
+            if unit is not None and not line.by_slot and line.entry.slot is not None:
+                self._put(node, unit, line.entry.slot, now)
+
+    def _put(self, node: Node, unit: Unit, slot: str, now: datetime) -> None:
+        """A unit is in this slot: where it was, or moved there from wherever it was."""
+        old = unit.stay
+        if old and (old.node, old.life, old.slot) == (node.name, node.life, slot):
+            old.missing = False
+            return
+        if old:
+            self.close(old, now)
+            if old.node != node.name:
+                self.nodes[old.node].lost.add(unit)
+        unit.stay = Stay(unit, node.name, node.life, slot, now)
+        self.stays.append(unit.stay)
 
     def _settle(self, node: Node, lines: list[Line], covers: frozenset[str], now: datetime) -> None:
         """Conflicts that this list shows begin; those that it covers and shows no more end."""
@@ -183,8 +188,6 @@ class Model(Acts):
         serial, uuid = usable(line.entry.serial), usable(line.entry.uuid)
         slot = line.entry.slot if line.rule == "uuid_repeated" or not (serial or uuid) else None
         return line.rule, node.life, serial, uuid, slot
-
-    # --- runs ---
 
     def _derived(
         self, node: Node, report: Report, covers: frozenset[str], lines: list[Line], now: datetime
@@ -263,8 +266,6 @@ class Model(Acts):
         if node.counted_end is not None and start < node.counted_end:
             objections["gap_too_short"] = True
         return next((name for name, applies in objections.items() if applies), None)
-
-    # --- decisions ---
 
     def codes(self, name: str, now: datetime) -> set[str]:
         """Every reason code that speaks against a node; none at all admits it."""

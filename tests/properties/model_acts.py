@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may happen between reports, and what does it change? Faults, holds, releases, waivers, maintenance, retirement."""
+"""What may happen between reports, and what does it change? Faults, holds, releases, waivers, retirement."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ class Acts:
         self.unattached: list[Fault] = []
         self.faults: dict[str, tuple[object, ...]] = {}
         self.receipts: dict[tuple[str, str], tuple[bool, str | None, int]] = {}
-
-    # --- words ---
 
     def profile(self, name: str) -> Profile:
         return self.profiles.get(name, ({}, set(), set()))
@@ -80,8 +78,6 @@ class Acts:
         node.have = 0
         gone = [one for one in self.conflicts if one.maker == node.name or (one.is_contest and node.name in one.nodes)]
         self.conflicts = [one for one in self.conflicts if one not in gone]
-
-    # --- faults ---
 
     def units_by(self, ref: str) -> list[Unit]:
         """Every unit that a serial or UUID fits."""
@@ -163,9 +159,9 @@ class Acts:
         if is_past and not is_permanent and carrier is not None and carrier is node:
             return  # it has booted since, and proves itself by passes
         if unit is not None and kind.effect in {Effect.QUARANTINE, Effect.PERMANENT}:
-            self._hold_by_rule(code, unit, "manual" if is_permanent else "after_passes", at, now)
+            self._hold_by_rule(code, unit, "manual" if is_permanent else "after_passes", at)
 
-    def _hold_by_rule(self, code: str, unit: Unit, ends: str, at: datetime, now: datetime) -> None:
+    def _hold_by_rule(self, code: str, unit: Unit, ends: str, at: datetime) -> None:
         bind: Bind = ("board", unit.board) if unit.kind == "gpu" else ("unit", unit)
         if any(binds & {bind, ("unit", unit)} and at <= freed_at for binds, freed_at in self.freed):
             return
@@ -271,8 +267,6 @@ class Acts:
     def sweep(self, now: datetime) -> None:
         """What is over is over, swept or not."""
         self.holds = [one for one in self.holds if self.in_force(one, now)]
-
-    # --- nodes ---
 
     def retire(self, name: str, now: datetime) -> None:
         """The node will not come back, as far as anybody knows."""

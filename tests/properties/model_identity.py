@@ -117,7 +117,7 @@ class Reader:
 
     def _new_uuids(self, gpus: list[Line]) -> None:
         rest = [one for one in gpus if not one.outcome and usable(one.entry.uuid)]
-        only = []
+        only: list[tuple[Line, Unit | None]] = []
         for one in rest:
             units = self.on(self.board("gpu", usable(one.entry.serial)))
             is_it = len(units) == 1 and units[0].uuid is None and self.serials[usable(one.entry.serial)] == 1
@@ -142,7 +142,7 @@ class Reader:
 
     def _serials(self, gpus: list[Line]) -> None:
         rest = [one for one in gpus if not one.outcome and usable(one.entry.serial)]
-        wanted = []
+        wanted: list[tuple[Line, Unit | None]] = []
         for one in rest:
             serial = usable(one.entry.serial)
             board = self.board("gpu", serial)
@@ -202,7 +202,12 @@ class Reader:
                     wanted.append((one, same[0] if same else None))
                     continue
                 unit = self.in_slot("efa", one.entry.slot) or self.last_in("efa", one.entry.slot)
-                is_it = unit is not None and self.free(unit) and self.mine(unit) and (None in (mac, unit.mac) or mac == unit.mac)
+                is_it = (
+                    unit is not None
+                    and self.free(unit)
+                    and self.mine(unit)
+                    and (None in (mac, unit.mac) or mac == unit.mac)
+                )
                 wanted.append((one, unit if is_it else None))
             self.give(wanted)
         for one in efas:
@@ -219,7 +224,7 @@ class Reader:
 
     def _two_nodes(self, lines: list[Line]) -> None:
         for one in lines:
-            if one.outcome == "known" and one.unit in self.node.lost and one.unit and self.elsewhere(one.unit):
+            if one.outcome == "known" and one.unit in self.node.lost and self.elsewhere(one.unit):
                 self.dispute(one, "two_nodes", [one.unit])
 
     def _boards(self, gpus: list[Line]) -> None:

@@ -90,7 +90,7 @@ class Conflict:
 
 @dataclass(eq=False)
 class Fault:
-    """A fault that names a slot in which nothing is known to be. `is_early`: it waits for the first list of its boot."""
+    """A fault in a slot in which nothing is known to be. `is_early`: it waits for the first list of its boot."""
 
     id: str
     code: str

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What does a decision about a node start from? One row, read in one statement, because every node asks all the time.
+
+Whatever else can speak against a node is only looked for here: which hold it is, or which conflict, is read afterwards,
+and for nearly every node there is nothing to read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from registry.domain.checks import CLEAN, CheckState
+from registry.domain.reports import CheckStatus
+from registry.store.database import Snapshot, from_micros
+from registry.store.nodes import load_checks
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A node's rows, and whether there is anything beside them. Before a report the fields up to `listed` are empty.
+
+    `checks` are left out when all are clean: then none of them speaks against the node.
+    """
+
+    node_id: str
+    name: str
+    retired_at: datetime | None
+    maintenance_until: datetime | None
+    maintenance_reason: str | None
+    instance_id: str | None
+    provider_id: str | None
+    chassis: str | None
+    profile: str | None
+    profile_body: str | None
+    reported_at: datetime | None
+    have: int | None
+    counted_start: datetime | None
+    checks: dict[str, CheckState]
+    listed: dict[str, dict[str, Any]]
+    is_held: bool
+    is_disputed: bool
+    is_missing_devices: bool
+    is_unattached: bool
+    is_waived: bool
+
+
+_TROUBLED = tuple(f'"{status}"' for status in CheckStatus if status not in CLEAN)
+"""What stands in the column of checks when one of them is not clean."""
+
+_PLACED = "FROM placement p JOIN hold_target t ON t.kind = '{kind}' AND t.ref = p.{column} AND t.is_open = 1"
+_HERE = "WHERE p.instance_id = s.instance_id AND p.until_at IS NULL"
+
+_HELD = " OR ".join(
+    f"EXISTS (SELECT 1 {one})"
+    for one in (
+        f"{_PLACED.format(kind='unit', column='device_id')} {_HERE}",
+        f"{_PLACED.format(kind='board', column='board_id')} {_HERE}",
+        "FROM hold_target t WHERE t.is_open = 1 AND t.kind = 'instance' AND t.ref = i.provider_id",
+        "FROM hold_target t WHERE t.is_open = 1 AND t.kind = 'name' AND t.ref = n.name",
+        "FROM hold_target t WHERE t.is_open = 1 AND t.kind = 'chassis' AND t.ref = i.chassis",
+    )
+)
+
+_STANDING = (
+    "SELECT n.id, n.name, n.retired_at, n.maintenance_until, n.maintenance_reason, s.instance_id, i.provider_id, "
+    "i.chassis, s.profile, f.body, s.reported_at, s.have, s.counted_start, s.checks, s.listed, "
+    f"{_HELD}, "
+    "EXISTS (SELECT 1 FROM conflict_party c WHERE c.kind = 'node' AND c.ref = n.id AND c.is_open = 1), "
+    f"EXISTS (SELECT 1 FROM placement p {_HERE} AND p.missing_since IS NOT NULL), "
+    "EXISTS (SELECT 1 FROM failure u WHERE u.instance_id = s.instance_id AND u.is_unattached = 1 AND u.state = 'active'), "
+    "EXISTS (SELECT 1 FROM waiver w WHERE w.node_id = n.id AND w.ended_at IS NULL) "
+    "FROM node n LEFT JOIN node_state s ON s.node_id = n.id LEFT JOIN instance i ON i.id = s.instance_id "
+    "LEFT JOIN profile f ON f.name = s.profile WHERE n.name = ?"
+)
+
+
+def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
+    """Return what a decision about the node of this name starts from."""
+    row = snapshot.one(_STANDING, (name,))
+    if row is None:
+        return None
+    id_, name, retired, until, reason, instance, provider, chassis, profile, body, reported, have, counted = row[:13]
+    checks, listed, *signs = row[13:]
+    is_held, is_disputed, is_missing_devices, is_unattached, is_waived = map(bool, signs)
+    at = from_micros
+    return Standing(
+        id_,
+        name,
+        at(retired),
+        at(until),
+        reason,
+        instance,
+        provider,
+        chassis,
+        profile,
+        body,
+        at(reported),
+        have,
+        at(counted),
+        load_checks(checks) if any(word in (checks or "") for word in _TROUBLED) else {},
+        json.loads(listed) if listed else {},
+        is_held,
+        is_disputed,
+        is_missing_devices,
+        is_unattached,
+        is_waived,
+    )
