@@ -24,11 +24,14 @@ REQUEST_ID = "X-Request-Id"
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
-def create_app(settings: Settings, *, clock: Callable[[], datetime] = utc_now) -> Flask:
-    """Make the application. Opens no connection: that happens in the process, and for the request, that needs one."""
+def create_app(settings: Settings, *, clock: Callable[[], datetime] = utc_now, workers: int = 1) -> Flask:
+    """Make the application for one of so many processes that share the load.
+
+    Opens no connection: that happens in the process, and for the request, that needs one.
+    """
     app = Flask("api", static_folder=None)
     _configure(app, settings)
-    app.extensions[EXTENSION] = Standing.on(settings, clock)
+    app.extensions[EXTENSION] = Standing.on(settings, clock, workers=workers)
     observe(app)
     app.before_request(_name_request)
     app.before_request(metrics.check_listener)
@@ -61,8 +64,9 @@ def _name_request() -> None:
 def _check_address() -> None:
     """Refuse addresses that no record can have. Raises NotFound."""
     for name, value in (request.view_args or {}).items():
-        if why_not_text(value, 512) is not None:
-            raise NotFound(f"no {name} has a name like the one in this address")
+        reason = why_not_text(value, 512)
+        if reason is not None:
+            raise NotFound(f"the {name} in this address {reason}: there is no record of such a name")
 
 
 def _label(response: Response) -> Response:

@@ -11,7 +11,7 @@ from flask import request
 from marshmallow import Schema, ValidationError
 
 from api.context import standing
-from api.text import pointer, read_json
+from api.text import pointer, read_json, shorten
 from registry.domain.errors import BodyTooLarge, FieldError, InvalidField, LengthRequired, MalformedBody
 
 MULTIPART = "multipart/form-data"
@@ -52,7 +52,7 @@ def json_body() -> Any:
     if not raw:
         return {}
     if not request.is_json:
-        given = request.mimetype or "no content type"
+        given = shorten(request.mimetype) or "no content type"
         raise MalformedBody(f"the body came as {given}; send it as application/json")
     return read_json(raw)
 

@@ -33,15 +33,18 @@ class Standing:
     bucket: TokenBucket
 
     @classmethod
-    def on(cls, settings: Settings, clock: Callable[[], datetime]) -> Standing:
-        """Make what these settings say. Opens no connection. Raises NotReady when there is no pepper."""
+    def on(cls, settings: Settings, clock: Callable[[], datetime], *, workers: int = 1) -> Standing:
+        """Make what these settings say, for one of so many processes. Opens no connection.
+
+        Raises NotReady when there is no pepper.
+        """
         return cls(
             settings=settings,
             database=open_database(settings.database_url),
             policy=settings.policy,
             pepper=keys.load_pepper(settings),
             clock=clock,
-            bucket=TokenBucket(settings.rate_limit_per_second),
+            bucket=TokenBucket(settings.rate_limit_per_second, workers),
         )
 
 

@@ -6,7 +6,7 @@ What is enforced is not said twice: roles are read off `require`, the body's sha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ class Contract:
     roles: frozenset[Role]
     query: tuple[str, ...] = ()
     query_shape: JsonSchema = field(default_factory=dict)
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pages: bool = False
     body: Mapping[str, JsonSchema] = field(default_factory=dict)
     examples: Mapping[str, Any] = field(default_factory=dict)
@@ -45,6 +46,7 @@ def says(  # noqa: PLR0913 - each is one thing that a reader of the document wan
     answers: Mapping[int, JsonSchema | Mapping[str, JsonSchema] | None],
     *,
     filters: Collection[str] = (),
+    words: Mapping[str, Iterable[str]] | None = None,
     query: Collection[str] = (),
     query_shape: Schema | None = None,
     pages: bool = False,
@@ -57,7 +59,8 @@ def says(  # noqa: PLR0913 - each is one thing that a reader of the document wan
     """State the contract of a handler; stands between its address and `require`.
 
     `answers` are schemas by status: one schema for JSON, several by media type, None for no body. `query_shape` is what
-    parameters are read through where their names alone do not say it. `problems` are the codes that only this handler
+    parameters are read through where their names alone do not say it, `words` are the values that a filter may have
+    where they are few. `problems` are the codes that only this handler
     answers, `refused` those that a 422 may carry when not one of many was accepted. `pages` is a list in pages,
     `is_change` a mutation that takes an `Idempotency-Key`.
     """
@@ -72,6 +75,7 @@ def says(  # noqa: PLR0913 - each is one thing that a reader of the document wan
             roles=told.get(ROLES, frozenset()),
             query=tuple(sorted({*filters, *query})),
             query_shape=shape_schema(query_shape, is_nullable=False) if query_shape else {},
+            words={name: tuple(map(str, those)) for name, those in (words or {}).items()},
             pages=pages,
             body=taken,
             examples={next(iter(taken)): example} if example is not None else {},

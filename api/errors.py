@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from flask import Flask, Response, current_app
 from werkzeug.exceptions import HTTPException, InternalServerError
 
 from api.context import request_id
+from api.text import shorten
 from registry.domain import errors as facts
 from registry.domain.errors import FieldError, PratiqueError
 
@@ -59,6 +61,12 @@ RETRY_AFTER_SECONDS: Mapping[type[PratiqueError], int] = {facts.StoreUnavailable
 
 PROBLEM_TYPE = "application/problem+json"
 
+ERRORS_MAX = 100
+"""Most errors that one answer names: nobody mends more at once, and a large body must not make a large answer."""
+
+DETAIL_LENGTH = 1000
+"""Longest sentence in an answer. What it shows of the message is cut where it is written, far below this."""
+
 
 class AllRefused(PratiqueError):
     """Not one of the many things asked for was done. `extra["items"]` says why, one by one."""
@@ -86,14 +94,17 @@ def problem(
     extra: Mapping[str, Any] | None = None,
 ) -> Response:
     """Make a problem document. `extra` members stand beside ours and never replace them."""
-    named = [{"pointer": error.pointer, "detail": error.detail} for error in errors]
+    named = [
+        {"pointer": shorten(error.pointer, DETAIL_LENGTH), "detail": shorten(error.detail, DETAIL_LENGTH)}
+        for error in islice(errors, ERRORS_MAX)
+    ]
     body = {
         **(extra or {}),
         "type": "about:blank",
         "title": status.phrase,
         "status": int(status),
         "code": code,
-        "detail": detail,
+        "detail": shorten(detail, DETAIL_LENGTH),
         "instance": request_id(),
         "errors": named,
     }
@@ -104,6 +115,9 @@ def problem(
 def _fact(error: PratiqueError) -> Response:
     status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), HTTPStatus.UNPROCESSABLE_ENTITY)
     answer = problem(status, error.code, error.detail, errors=error.errors, extra=error.extra)
+    for note in getattr(error, "__notes__", ()):
+        # What the driver said names hosts, files and accounts: it is for the log alone.
+        current_app.logger.warning("request %s: %s", request_id(), note)
     if status is HTTPStatus.UNAUTHORIZED:
         answer.headers["WWW-Authenticate"] = 'Bearer realm="pratique"'
     wait = error.extra.get("retry_after", RETRY_AFTER_SECONDS.get(type(error)))

@@ -144,6 +144,8 @@ def _parameters(rule: Rule, stated: Contract) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": schema, "description": words}
     for name in (*stated.query, *(("limit", "cursor", "order") if stated.pages else ())):
         schema, words = PARAMETERS.get(name) or _filter(name)
+        if name in stated.words:
+            schema = {"type": "string", "enum": list(stated.words[name])}
         schema = stated.query_shape.get("properties", {}).get(name, schema)
         is_required = name in stated.query_shape.get("required", ())
         yield {"name": name, "in": "query", "required": is_required, "schema": schema, "description": words}
@@ -151,7 +153,7 @@ def _parameters(rule: Rule, stated: Contract) -> Iterator[dict[str, Any]]:
         yield {
             "name": KEY_HEADER,
             "in": "header",
-            "schema": {"type": "string", "pattern": "^[!-~]{1,256}$"},
+            "schema": {"type": "string", "minLength": 1, "maxLength": ID_LENGTH},
             "description": "Makes the request safe to repeat for 24 hours: the first answer comes again.",
         }
 

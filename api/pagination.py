@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from flask import Response, request
 
@@ -28,6 +28,10 @@ def query(known: Collection[str]) -> dict[str, str]:
             errors.append(FieldError(pointer("", name), f"is not a known parameter; this address takes {takes}"))
         elif len(values) > 1:
             errors.append(FieldError(pointer("", name), "is given twice"))
+        elif name == "cursor" and len(values[0]) > CURSOR_LENGTH:
+            errors.append(FieldError("/cursor", "is longer than any that this service makes; take it from `next`"))
+        elif not values[0]:
+            errors.append(FieldError(pointer("", name), "is empty; leave it out"))
         elif reason := why_not_text(values[0], CURSOR_LENGTH if name == "cursor" else ID_LENGTH):
             errors.append(FieldError(pointer("", name), reason))
     if errors:
@@ -55,9 +59,18 @@ def number(parameters: dict[str, str], name: str, default: int, *, least: int = 
     return found
 
 
-def listing(filters: Collection[str], *, newest_first: bool = True) -> tuple[dict[str, str], PageRequest]:
-    """Read a list's query: the filters that are set, and the page. Raises InvalidField."""
+def listing(
+    filters: Collection[str], words: Mapping[str, Iterable[str]] | None = None, *, newest_first: bool = True
+) -> tuple[dict[str, str], PageRequest]:
+    """Read a list's query: the filters that are set, and the page. Raises InvalidField.
+
+    `words` are the values that a filter may have where they are few: a misspelt one must not look like an empty list.
+    """
     parameters = query({*filters, *PAGING})
+    for name, those in (words or {}).items():
+        allowed = [str(one) for one in those]
+        if parameters.get(name, allowed[0]) not in allowed:
+            raise _invalid(name, f"must be {' or '.join(allowed)}")
     order = parameters.get("order", "desc" if newest_first else "asc")
     if order not in {"asc", "desc"}:
         raise _invalid("order", "must be asc or desc")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does this token ask too often? One bucket a token and process, filled at a steady rate."""
+"""Does this token ask too often? One bucket a token and process, filled at a steady rate.
+
+Processes know nothing of each other: each lets its share of the rate through.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ from datetime import datetime
 BUCKETS_MAX = 50_000
 """Buckets kept: more than tokens that a fleet uses. Full ones are forgotten when it is exceeded."""
 
-BURST_SECONDS = 2
-"""Requests saved up: a script that sends a few at once is not the flood this is for."""
+BURST_SECONDS = 1
+"""For how long requests are saved up: a script that sends a few at once is not the flood this is for."""
 
 
 class TokenBucket:
-    """A bucket for each key. `rate` is requests a second; 0 lets everything through."""
+    """A bucket for each key. `rate` is requests a second over all `workers`; 0 lets everything through."""
 
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._size = max(1.0, rate * BURST_SECONDS)
+    def __init__(self, rate: float, workers: int = 1) -> None:
+        self._rate = rate / workers
+        self._size = max(1.0, self._rate * BURST_SECONDS)
         self._buckets: dict[str, tuple[float, datetime]] = {}
         self._lock = threading.Lock()
 

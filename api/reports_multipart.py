@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import IO, Any
 
+from werkzeug.datastructures import Headers
 from werkzeug.formparser import MultiPartParser
 
 from api.reports_body import FIELDS, LISTS, Errors, read_fields, refuse
@@ -47,18 +48,26 @@ class Parts:
     digest: str
 
 
+class _RawParser(MultiPartParser):
+    """Leaves fields as the bytes they came as: else what is no UTF-8 would be replaced before anybody can refuse it."""
+
+    def get_part_charset(self, headers: Headers) -> str:
+        """Give the charset in which every byte is the character of its number."""
+        return "latin-1"
+
+
 def read_parts(stream: IO[bytes], boundary: str | None, length: int) -> Parts:
     """Take a multipart body apart. A part may come as a file or as a field. Raises MalformedBody, InvalidField."""
     if not boundary:
         raise MalformedBody("the content type names no boundary; let the client write it (curl -F)")
-    parser = MultiPartParser(
+    parser = _RawParser(
         stream_factory=lambda *_, **__: BytesIO(), max_form_memory_size=length, max_form_parts=PARTS_MAX
     )
     try:
         form, files = parser.parse(stream, boundary.encode("latin-1", "replace"), length)
     except ValueError as error:
         raise MalformedBody(f"the body is not multipart/form-data: {error}") from None
-    named = [(name, text.encode("utf-8", "surrogatepass")) for name, text in form.items(multi=True)]
+    named = [(name, text.encode("latin-1")) for name, text in form.items(multi=True)]
     named += [(name, file.stream.read()) for name, file in files.items(multi=True)]
     names = [name for name, _ in named]
     twice = tuple(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,8 +29,15 @@ EVIDENCE_DEPTH = 16
 EVIDENCE_VALUES = 10_000
 """Most values in one piece of evidence."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_CONTROL_IN_PROSE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+TURNING = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""The characters that turn the direction of text: with them a log shows another order than stands in it
+(https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters)."""
+
+SHOWN_LENGTH = 200
+"""How much of a name or value that came in is shown again in an answer."""
+
+_CONTROL = re.compile(rf"[\x00-\x1f\x7f-\x9f\ud800-\udfff{TURNING}]")
+_CONTROL_IN_PROSE = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff{TURNING}]")
 
 
 def why_not_text(value: object, limit: int, *, is_prose: bool = False) -> str | None:
@@ -84,8 +92,16 @@ def read_json(raw: bytes) -> Any:
 
 
 def pointer(parent: str, name: str | int) -> str:
-    """Return the JSON Pointer of a member (RFC 6901, section 3: `~` and `/` are written `~0` and `~1`)."""
-    return f"{parent}/{str(name).replace('~', '~0').replace('/', '~1')}"
+    """Return the JSON Pointer of a member (RFC 6901, section 3: `~` and `/` are written `~0` and `~1`).
+
+    A name that is too long to be shown is cut.
+    """
+    return f"{parent}/{shorten(str(name)).replace('~', '~0').replace('/', '~1')}"
+
+
+def shorten(text: str, limit: int = SHOWN_LENGTH) -> str:
+    """Cut a text to at most `limit` characters, and show that it was cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def evidence_of(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +140,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) == len(pairs):
         return made
     names = [name for name, _ in pairs]
-    raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in one object")
+    twice = next(name for name, times in Counter(names).items() if times > 1)
+    raise ValueError(f"{shorten(twice)!r} stands twice in one object")
 
 
 def _refuse_constant(word: str) -> Any:

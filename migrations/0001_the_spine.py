@@ -32,7 +32,7 @@ TABLES = (
         reported_at BIGINT NOT NULL, have BIGINT NOT NULL, counted_start BIGINT, counted_end BIGINT,
         counted_total BIGINT NOT NULL, fault_at BIGINT, release_at BIGINT, digest TEXT NOT NULL,
         checks TEXT NOT NULL, listed TEXT NOT NULL, passes TEXT NOT NULL, runs TEXT NOT NULL, receipts TEXT NOT NULL,
-        entries TEXT NOT NULL)""",
+        readings TEXT NOT NULL, entries TEXT NOT NULL)""",
     "CREATE INDEX node_state_reported ON node_state (reported_at)",
     """CREATE TABLE waiver (
         id TEXT PRIMARY KEY, node_id TEXT NOT NULL REFERENCES node(id), kind TEXT NOT NULL, count BIGINT NOT NULL,
@@ -66,7 +66,8 @@ TABLES = (
         missing_since BIGINT, is_contested BIGINT NOT NULL)""",
     "CREATE UNIQUE INDEX placement_open ON placement (device_id) WHERE until_at IS NULL",
     # Carries all that a decision needs of a placement, so that forty of them are read without their rows.
-    "CREATE INDEX placement_here ON placement (instance_id, device_id, board_id, missing_since) WHERE until_at IS NULL",
+    """CREATE INDEX placement_here ON placement (instance_id, kind, device_id, board_id, missing_since, until_at)
+        WHERE until_at IS NULL""",
     "CREATE INDEX placement_slot ON placement (node_id, slot, since_at)",
     "CREATE INDEX placement_device ON placement (device_id, since_at)",
     "CREATE INDEX placement_contested ON placement (instance_id) WHERE is_contested = 1",

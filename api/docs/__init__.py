@@ -10,7 +10,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from flask import Blueprint, Response, current_app, send_file
+from flask import Blueprint, Response, current_app
 
 from api.contract import says
 from api.openapi import document
@@ -75,7 +75,12 @@ def _viewer() -> Path:
 
 
 def _file(path: Path, content_type: str) -> Response:
-    answer = send_file(path, mimetype=content_type.partition(";")[0], max_age=3600)
-    answer.headers["Content-Type"] = content_type
+    answer = Response(_content(path), content_type=content_type)
     answer.headers["Content-Security-Policy"] = STRICT
+    answer.headers["Cache-Control"] = "public, max-age=3600"
     return answer
+
+
+@cache
+def _content(path: Path) -> bytes:
+    return path.read_bytes()

@@ -9,7 +9,7 @@ from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, validate
 
-from api.text import ID_LENGTH, TEXT_LENGTH, evidence_of, whole_number, why_not_id, why_not_text
+from api.text import ID_LENGTH, TEXT_LENGTH, TURNING, evidence_of, whole_number, why_not_id, why_not_text
 from registry.domain.canonical import INT_LIMIT
 from registry.domain.identifiers import normalise_slot
 from registry.domain.times import parse_rfc3339
@@ -19,10 +19,11 @@ JsonSchema = dict[str, Any]
 NODE_NAME = r"[A-Za-z0-9._-]{1,253}\Z"
 """What a node may be called: what a host name or a Kubernetes node name can be."""
 
-PLAIN = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
+_CONTROL = rf"\u0000-\u001f\u007f-\u009f{TURNING}"
+PLAIN = rf"^[^{_CONTROL}]*[^\s{_CONTROL}][^{_CONTROL}]*$"
 """Text on one line that is not blank, as the published document says it."""
 
-_LINES = r"\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f"
+_LINES = rf"\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f{TURNING}"
 PROSE = rf"^[^{_LINES}]*[^\s{_LINES}][^{_LINES}]*$"
 """The same with lines and tabs."""
 

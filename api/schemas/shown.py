@@ -119,6 +119,9 @@ _WAIVER = obj(
     }
 )
 
+DEVICE_STATES = ("in_service", "quarantined", "missing", "detached", "conflict")
+"""The states of a device that is on record; an entry of a node's list may also be `unidentified`."""
+
 _DEVICE_FIELDS = {
     "id": TEXT,
     "kind": _KIND,
@@ -126,7 +129,7 @@ _DEVICE_FIELDS = {
     "serial": MAYBE,
     "uuid": MAYBE,
     "board": TEXT,
-    "state": word(("in_service", "quarantined", "missing", "detached", "conflict")),
+    "state": word(DEVICE_STATES),
     **dict.fromkeys(("node", "slot", "model", "part_number", "module_id", "name", "asset_tag"), MAYBE),
     "firmware": ANY_OBJECT,
     "registered_at": TIME,

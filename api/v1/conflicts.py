@@ -15,6 +15,8 @@ from api.contract import says
 from api.pagination import listing, page_answer, query
 from api.schemas.conflicts import RESOLVE
 from api.schemas.shown import page, ref
+from registry.domain.known import ConflictRule
+from registry.domain.reports import Kind
 from registry.domain.roles import Role
 from registry.services import conflicts
 
@@ -26,14 +28,21 @@ FILTERS = frozenset(
         *("opened_at", "resolved_at", "resolved_by", "resolved_as"),
     }
 )
+WORDS = {
+    "state": ("open", "resolved"),
+    "rule": ConflictRule,
+    "kind": Kind,
+    "resolved_as": ("same_device", "different_devices"),
+}
+"""The values of the filters that have few."""
 
 
 @bp.get("/conflicts")
-@says({200: page("Conflict")}, filters=FILTERS, pages=True, problems=("not_found", "device_ambiguous"))
+@says({200: page("Conflict")}, filters=FILTERS, words=WORDS, pages=True, problems=("not_found", "device_ambiguous"))
 @require(*READERS)
 def index() -> Response:
     """List the conflicts, newest first, resolved ones too."""
-    filters, part = listing(FILTERS)
+    filters, part = listing(FILTERS, WORDS)
     return page_answer(conflicts.list_conflicts(database(), filters, part, now=now()))
 
 

@@ -10,8 +10,9 @@ from api.auth import READERS, require
 from api.context import database, now
 from api.contract import says
 from api.pagination import listing, page_answer, query
-from api.schemas.shown import page
+from api.schemas.shown import DEVICE_STATES, page
 from api.schemas.shown import ref as named
+from registry.domain.reports import Kind
 from registry.services import devices, history
 
 bp = Blueprint("devices", __name__)
@@ -22,14 +23,16 @@ FILTERS = frozenset(
         *("model", "part_number", "module_id", "name", "asset_tag"),
     }
 )
+WORDS = {"kind": Kind, "state": DEVICE_STATES}
+"""The values of the filters that have few."""
 
 
 @bp.get("/devices")
-@says({200: page("Device")}, filters=FILTERS, pages=True)
+@says({200: page("Device")}, filters=FILTERS, words=WORDS, pages=True)
 @require(*READERS)
 def index() -> Response:
     """List the devices, newest first."""
-    filters, part = listing(FILTERS)
+    filters, part = listing(FILTERS, WORDS)
     return page_answer(devices.list_devices(database(), filters, part, now=now()))
 
 

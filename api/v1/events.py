@@ -12,22 +12,25 @@ from api.context import database, now
 from api.contract import says
 from api.pagination import listing, number, page_answer, query
 from api.schemas.shown import page
+from registry.domain.events import EventType
 from registry.services import export, history
 
 bp = Blueprint("events", __name__)
 
 FILTERS = frozenset({"type", "actor", "device", "node", "quarantine", "since", "until"})
+WORDS = {"type": EventType}
+"""The values of the filters that have few."""
 NDJSON = "application/x-ndjson"
 CSV = "text/csv"
 LINES = {NDJSON: {"type": "string", "description": "One event a line."}, CSV: {"type": "string"}}
 
 
 @bp.get("/events")
-@says({200: page("Event")}, filters=FILTERS, pages=True, problems=("not_found",))
+@says({200: page("Event")}, filters=FILTERS, words=WORDS, pages=True, problems=("not_found",))
 @require(*READERS)
 def index() -> Response:
     """List the events, oldest first."""
-    filters, part = listing(FILTERS, newest_first=False)
+    filters, part = listing(FILTERS, WORDS, newest_first=False)
     return page_answer(history.list_events(database(), filters, part, now=now()))
 
 

@@ -17,6 +17,7 @@ from api.pagination import listing, page_answer, query
 from api.schemas.document import shape_schema
 from api.schemas.failures import MANY, ONE, WITHDRAW
 from api.schemas.shown import items, page, ref
+from registry.domain.failures import KINDS, Cause, Effect, Severity
 from registry.domain.reports import ReportedFailure
 from registry.domain.roles import Role
 from registry.services import failures
@@ -29,6 +30,14 @@ FILTERS = frozenset(
         *("serial", "uuid", "ref", "attached", "occurred_at", "recorded_at", "last_at", "count", "reporter"),
     }
 )
+WORDS = {
+    "kind": KINDS,
+    "cause": Cause,
+    "severity": Severity,
+    "effect": Effect,
+    "state": ("active", "withdrawn"),
+}
+"""The values of the filters that have few."""
 
 REFUSALS = ("forbidden", "not_found", "device_ambiguous", "invalid_field")
 """Why a fault may be refused."""
@@ -54,11 +63,11 @@ def record() -> Response:
 
 
 @bp.get("/failures")
-@says({200: page("Failure")}, filters=FILTERS, pages=True, problems=("not_found", "device_ambiguous"))
+@says({200: page("Failure")}, filters=FILTERS, words=WORDS, pages=True, problems=("not_found", "device_ambiguous"))
 @require(*READERS)
 def index() -> Response:
     """List the faults, newest first."""
-    filters, part = listing(FILTERS)
+    filters, part = listing(FILTERS, WORDS)
     return page_answer(failures.list_failures(database(), filters, part, now=now()))
 
 

@@ -16,6 +16,7 @@ from api.pagination import listing, page_answer, query
 from api.schemas.nodes import MAINTENANCE, RETIRE, WAIVER
 from api.schemas.shown import page, ref
 from api.v1.names import check_node
+from registry.domain.node_status import NodeStatus
 from registry.domain.roles import Role
 from registry.services import admission, history, nodes
 
@@ -27,16 +28,18 @@ FILTERS = frozenset(
         *("registered_at", "reported_at", "retired_at", "maintenance_until"),
     }
 )
+WORDS = {"state": NodeStatus}
+"""The values of the filters that have few."""
 TEXT = "text/plain"
 LINE = {"type": "string", "examples": ["hold 11 passes_insufficient 2026-11-29T12:00:30.000000Z\n"]}
 
 
 @bp.get("/nodes")
-@says({200: page("Node")}, filters=FILTERS, pages=True)
+@says({200: page("Node")}, filters=FILTERS, words=WORDS, pages=True)
 @require(*READERS)
 def index() -> Response:
     """List the nodes, newest first."""
-    filters, part = listing(FILTERS)
+    filters, part = listing(FILTERS, WORDS)
     return page_answer(nodes.list_nodes(database(), filters, part, policy=policy(), now=now()))
 
 

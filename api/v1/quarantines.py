@@ -16,6 +16,7 @@ from api.errors import AllRefused
 from api.pagination import flag, listing, page_answer, query
 from api.schemas.quarantines import OPEN, RELEASE, RELEASE_TARGETS
 from api.schemas.shown import items, page, ref
+from registry.domain.quarantine import HoldMatch, HoldState, ReleasePolicy, Scope, TargetKind
 from registry.domain.roles import Role
 from registry.services import quarantine
 from registry.services.quarantine import OpenQuarantines
@@ -38,6 +39,14 @@ FILTERS = frozenset(
         ),
     }
 )
+WORDS = {
+    "state": HoldState,
+    "scope": Scope,
+    "match": HoldMatch,
+    "release_policy": ReleasePolicy,
+    "target_kind": TargetKind,
+}
+"""The values of the filters that have few."""
 DRY_RUN = "dry_run"
 REFUSALS = ("not_found", "invalid_field", "device_ambiguous")
 """Why a target may be refused."""
@@ -57,11 +66,11 @@ def open_many(data: dict[str, Any]) -> Response:
 
 
 @bp.get("/quarantines")
-@says({200: page("Quarantine")}, filters=FILTERS, pages=True)
+@says({200: page("Quarantine")}, filters=FILTERS, words=WORDS, pages=True)
 @require(*READERS)
 def index() -> Response:
     """List the holds, newest first, released ones too."""
-    filters, part = listing(FILTERS)
+    filters, part = listing(FILTERS, WORDS)
     return page_answer(quarantine.list_quarantines(database(), filters, part, now=now()))
 
 

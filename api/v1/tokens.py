@@ -21,6 +21,8 @@ from registry.services import tokens
 bp = Blueprint("tokens", __name__)
 
 FILTERS = frozenset({"id", "role", "name", "node", "created_by", "created_at", "revoked_at"})
+WORDS = {"role": Role}
+"""The values of the filters that have few."""
 
 
 @bp.post("/tokens")
@@ -50,11 +52,11 @@ def create(data: dict[str, Any]) -> Response:
 
 
 @bp.get("/tokens")
-@says({200: page("Token")}, filters=FILTERS, pages=True)
+@says({200: page("Token")}, filters=FILTERS, words=WORDS, pages=True)
 @require(Role.ADMIN)
 def index() -> Response:
     """List the tokens, newest first, revoked ones too."""
-    filters, part = listing(FILTERS)
+    filters, part = listing(FILTERS, WORDS)
     return page_answer(tokens.page_tokens(database(), filters, part))
 
 

@@ -89,7 +89,8 @@ def examine_records(database: Database, settings: Settings) -> Iterator[Finding]
             longest = timedelta(seconds=settings.policy.outage_gap_seconds)
             yield from look_at_history(snapshot, utc_now, longest)
     except StoreUnavailable as error:
-        yield Finding("database", State.FAIL, error.detail, "Start it, or see to its address and file.")
+        found = "; ".join((error.detail, *getattr(error, "__notes__", ())))
+        yield Finding("database", State.FAIL, found, "Start it, or see to its address and file.")
 
 
 def print_findings(findings: list[Finding]) -> None:

@@ -49,7 +49,8 @@ def failing_plainly() -> Iterator[None]:
         raise click.ClickException("\n".join(error.sentences)) from error
     except PratiqueError as error:
         named = "".join(f"\n  {one.pointer}: {one.detail}" for one in error.errors)
-        raise click.ClickException(f"{error.detail}{named}") from error
+        noted = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+        raise click.ClickException(f"{error.detail}{named}{noted}") from error
 
 
 @contextmanager

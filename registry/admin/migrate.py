@@ -39,10 +39,10 @@ def bring_up_to_date(settings: Settings) -> list[str]:
     Raises click.ClickException with a sentence for whatever stands against it.
     """
     with failing_plainly():
-        keys.ensure_keys(settings)
-        applied = migrations.migrate(settings.database_url)
         database = open_database(settings.database_url)
         try:
+            keys.ensure_keys(settings, is_bound=keys.is_bound(database))
+            applied = migrations.migrate(settings.database_url)
             keys.check_fingerprints(database, settings, utc_now())
         finally:
             database.close_all()

@@ -177,3 +177,6 @@ CATALOGUE: Mapping[str, FailureKind] = MappingProxyType(
     {row.code: row for row in (*_rows((*GROUPS, *DCGM_GROUPS)), *_rows(NO_FAULTS, is_fault=False))}
 )
 """Every known code with its row. Look codes up with `look_up`, which also answers for unknown ones."""
+
+KINDS: tuple[str, ...] = tuple(sorted({row.kind for row in CATALOGUE.values() if row.kind is not None}))
+"""Every canonical kind that a fault can have."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from registry.domain.admission import NodeFacts
 from registry.domain.passes import effective_have, resets
 from registry.domain.policy import Policy
-from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Report
+from registry.domain.reports import CheckResult, CheckStatus, Report
 from registry.services import receipts, runs
 from registry.services.admission import decide_on, load_facts
 from registry.services.receipts import PassAnswer
@@ -40,7 +39,7 @@ def accept_unchanged(db: Database, report: Report, *, policy: Policy, now: datet
 def _take_in(tx: Transaction, report: Report, policy: Policy) -> dict[str, Any] | None:
     said = digest_of(report)
     node = nodes.find_node(tx, report.node)
-    state = nodes.find_state(tx, node.id, lock=True) if node and node.retired_at is None else None
+    state = nodes.find_state(tx, node.id, lock=True, is_brief=True) if node and node.retired_at is None else None
     if state is None or not _is_same(state, report, said):
         return None
     facts = load_facts(tx, report.node, policy=policy, now=tx.now)
@@ -76,7 +75,7 @@ def _move_on(
         return None
     covers = _covered(state, report)
     results = (*report.checks, *_derived(state.digest[key_of(covers)]["derived"]))
-    placed = _placed(tx, state.instance_id)
+    placed = placements.units_here(tx, state.instance_id)
     listed = {kind: frozenset(placed.get(kind, ())) for kind in covers} if report.entries is not None else {}
     run, row = runs.add_part(state, report, runs.Part(results, listed, is_current=True, is_repeated=False), now)
     changed = runs.advance_checks(state, results, run.run_id, now)
@@ -89,7 +88,7 @@ def _move_on(
         runs.count(state, run, row, policy.pass_count)
     told = PassAnswer.of(verdict, have=state.have, need=policy.pass_count)
     runs.note_per_boot(state, facts.profile, results)
-    _refresh(state, report.entries or (), covers)
+    runs.keep_readings(state, report.entries or (), covers)
     state.seq = state.seq if report.seq is None else report.seq
     state.reported_at = now
     state.receipts = receipts.add(state.receipts, report, told, keep=policy.receipts_kept)
@@ -108,25 +107,9 @@ def _move_on(
     }
 
 
-def _placed(tx: Transaction, instance_id: str) -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in placements.open_here(tx, instance_id):
-        if one.missing_since is None:
-            found.setdefault(one.kind, []).append(one.device_id)
-    return found
-
-
 def _derived(stored: list[list[str]]) -> list[CheckResult]:
     """The results that the server made of this very list before."""
     return [CheckResult(name, CheckStatus(status)) for name, status in stored]
-
-
-def _refresh(state: NodeState, entries: tuple[DeviceEntry, ...], covers: frozenset[str]) -> None:
-    """Show the newest readings; all else of the lines is the same."""
-    for kind in covers:
-        fresh = [entry for entry in entries if entry.kind == kind]
-        for line, entry in zip(state.entries.get(kind, []), fresh, strict=False):
-            line["readings"] = dict(entry.readings)
 
 
 def key_of(covers: frozenset[str]) -> str:

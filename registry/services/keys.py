@@ -17,7 +17,7 @@ from typing import Protocol
 
 from registry.store import fingerprints as store
 from registry.store.database import Database
-from registry.store.migrations import NotReady
+from registry.store.migrations import NotReady, is_new
 
 PEPPER, SIGNING = "secret", "signing"
 FILES = {PEPPER: "pratique.pepper", SIGNING: "pratique.signing"}
@@ -45,10 +45,11 @@ class KeySettings(Protocol):
         """Whether other servers may share the database, so that keys must be given."""
 
 
-def ensure_keys(settings: KeySettings) -> list[Path]:
+def ensure_keys(settings: KeySettings, *, is_bound: bool = False) -> list[Path]:
     """Make the keys that are neither given nor there, readable by their owner only; return the files that were made.
 
-    Raises NotReady with PostgreSQL, whose servers must share keys, or when the folder cannot be written.
+    Raises NotReady for a database that is bound to keys already, with PostgreSQL, whose servers must share keys, or
+    when the folder cannot be written.
     """
     made = []
     for name, file in FILES.items():
@@ -57,6 +58,8 @@ def ensure_keys(settings: KeySettings) -> list[Path]:
             continue
         if settings.is_postgresql:
             raise NotReady([_missing(settings, name)])
+        if is_bound:
+            raise NotReady([f"The {name} key {path} of this database is missing: restore the file. Another does not fit."])
         try:
             _make(path)
         except OSError as error:
@@ -85,6 +88,14 @@ def list_fingerprints(settings: KeySettings) -> dict[str, str]:
     """Return the SHA-256 of each key, by its name. Raises NotReady when one is missing."""
     keys = {PEPPER: load_pepper(settings), SIGNING: load_signing_key(settings)}
     return {name: hashlib.sha256(f"pratique:{name}:".encode() + key).hexdigest() for name, key in keys.items()}
+
+
+def is_bound(db: Database) -> bool:
+    """Tell whether a database knows the keys it was made with. A database that is still empty knows none."""
+    if is_new(db):
+        return False
+    with db.read() as snapshot:
+        return bool(store.list_fingerprints(snapshot))
 
 
 def check_fingerprints(db: Database, settings: KeySettings, now: datetime) -> None:

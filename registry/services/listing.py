@@ -311,12 +311,3 @@ def _event(
     name = listing.node.name
     subjects = of_devices([device, *also], nodes=[name, *more_nodes])
     tx.record(Draft(type_, listing.actor, subjects, {**told(device, node=name, slot=slot), **more}))
-
-
-def placed_units(tx: Transaction, instance_id: str) -> dict[str, list[Placement]]:
-    """Return the units placed on an instance and not missing, by kind."""
-    found: dict[str, list[Placement]] = {}
-    for one in placements.open_here(tx, instance_id):
-        if one.missing_since is None:
-            found.setdefault(one.kind, []).append(one)
-    return found

@@ -72,7 +72,7 @@ def _begin_instance(
     passes.reset(tx, node.name, state, why="instance_replaced", detail=report.provider_id, actor=actor)
     _node_event(tx, EventType.NODE_REPLACED, node, actor, {"from": old.provider_id, "to": report.provider_id})
     state.instance_id = instance.id
-    state.entries = {}
+    state.entries, state.readings = {}, {}
     return instance, state
 
 

@@ -88,7 +88,11 @@ def _shown(snapshot: Snapshot, name: str, policy: Policy, now: datetime) -> dict
 def _details(snapshot: Snapshot, node: Node, state: NodeState | None, now: datetime) -> dict[str, Any]:
     if state is None:
         return {"devices": [], "missing": [], "checks": [], "waivers": [], "host": {}}
-    lines = [line for kind in sorted(state.entries, reverse=True) for line in state.entries[kind]]
+    lines = [
+        {**line, "readings": readings}
+        for kind in sorted(state.entries, reverse=True)
+        for line, readings in zip(state.entries[kind], state.readings.get(kind, []), strict=True)
+    ]
     states = search.states_of(snapshot, [line["id"] for line in lines if line["id"]], now)
     gone = placements.missing_here(snapshot, state.instance_id)
     units = devices.get_devices(snapshot, gone)
@@ -141,7 +145,8 @@ def _retire(tx: Transaction, node: Node, reason: str | None, actor: Actor) -> No
         disputes.end_all_of(tx, node, reason="the node was retired")
         state = nodes.find_state(tx, node.id) or state
         passes.reset(tx, node.name, state, why="retired", detail=reason, actor=actor)
-        state.digest, state.listed, state.checks, state.runs, state.entries = {}, {}, {}, [], {}
+        state.digest, state.listed, state.checks, state.runs = {}, {}, {}, []
+        state.entries, state.readings = {}, {}
         state.counted_start = state.counted_end = None
         nodes.save_state(tx, state)
     nodes.set_node(tx, node.id, retired_at=tx.now)

@@ -288,4 +288,9 @@ def _bound_to_node(snapshot: Snapshot, name: str) -> list[tuple[str, str]]:
         return [("name", name), ("asked", name)]
     here = open_here(snapshot, state.instance_id)
     on_devices = [pair for one in here for pair in (("unit", one.device_id), ("board", one.board_id))]
-    return [*resolve(snapshot, {"node": name}, scope=None, match=None).binds, ("name", name), ("asked", name), *on_devices]
+    return [
+        *resolve(snapshot, {"node": name}, scope=None, match=None).binds,
+        ("name", name),
+        ("asked", name),
+        *on_devices,
+    ]

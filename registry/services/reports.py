@@ -25,7 +25,7 @@ from registry.services.admission import decide_in, expected_counts
 from registry.services.cures import count_towards_release
 from registry.services.failures import attach_waiting, record_in
 from registry.services.life import silence
-from registry.services.listing import Applied, Listing, apply_list, placed_units
+from registry.services.listing import Applied, Listing, apply_list
 from registry.services.lives import Arrival, arrive, note_host
 from registry.services.profiles import find_profile
 from registry.services.receipts import PassAnswer
@@ -33,6 +33,7 @@ from registry.services.subjects import of_devices
 from registry.store import devices, nodes
 from registry.store.database import Database, Transaction, to_micros
 from registry.store.nodes import NodeState
+from registry.store.placements import units_here
 from registry.store.profiles import waivers_of
 
 DERIVED = frozenset(f"{kind.value}.{what}" for kind in Kind for what in ("count", "identity"))
@@ -216,8 +217,8 @@ def _take_list(
 
 
 def _placed_ids(tx: Transaction, arrival: Arrival, covers: frozenset[str]) -> set[str]:
-    placed = placed_units(tx, arrival.instance.id)
-    return {one.device_id for kind in covers for one in placed.get(kind, [])}
+    placed = units_here(tx, arrival.instance.id)
+    return {one for kind in covers for one in placed.get(kind, [])}
 
 
 def _results(
@@ -286,14 +287,13 @@ def _judge(
     if resets(run):
         failed = sorted(name for name, status in run.results.items() if status is CheckStatus.FAIL)
         passes.reset(tx, arrival.node.name, state, why="check_failed", detail=", ".join(failed), actor=actor)
-    placed = placed_units(tx, arrival.instance.id)
-    ids = {kind: [one.device_id for one in places] for kind, places in placed.items()}
-    verdict = runs.verdict_on(state, run, profile=profile, expected=expected, placed=ids, policy=policy, now=tx.now)
+    placed = units_here(tx, arrival.instance.id)
+    verdict = runs.verdict_on(state, run, profile=profile, expected=expected, placed=placed, policy=policy, now=tx.now)
     if not verdict.counted:
         return verdict
     had = state.have
     runs.count(state, run, row, policy.pass_count)
-    units = devices.get_devices(tx, [one for group in ids.values() for one in group])
+    units = devices.get_devices(tx, [one for group in placed.values() for one in group])
     if had < policy.pass_count:
         data: dict[str, JSON] = {
             "node": arrival.node.name,
@@ -339,6 +339,7 @@ def _remember(
 ) -> None:
     """Keep what the lists said, line by line, and the digest that tells the same message when it comes again."""
     if applied is not None:
+        runs.keep_readings(state, report.entries or (), covers)
         for kind in covers:
             lines = [_line(applied, match.index) for match in applied.listed(kind)]
             state.entries[kind] = lines
@@ -382,7 +383,6 @@ def _line(applied: Applied, index: int) -> dict[str, Any]:
         "part_number": entry.part_number or (unit.part_number if unit else None),
         "module_id": usable.get("module_id"),
         "firmware": dict(entry.firmware),
-        "readings": dict(entry.readings),
         "identifiers": [{"type": one.type, "value": one.value, "usable": one.is_usable} for one in printed],
         "reason": match.reason if unit is None else None,
     }

@@ -17,7 +17,7 @@ from registry.domain.checks import CheckState, advance, worst
 from registry.domain.passes import Run, Standing, Verdict, clean, judge, run_times
 from registry.domain.policy import Policy
 from registry.domain.profiles import Profile
-from registry.domain.reports import CheckResult, CheckStatus, Report
+from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Report
 from registry.store.database import from_micros, to_micros
 from registry.store.nodes import NodeState
 
@@ -130,6 +130,12 @@ def add_part(state: NodeState, report: Report, part: Part, now: datetime) -> tup
         is_content_repeated=part.is_repeated,
     )
     return run, row
+
+
+def keep_readings(state: NodeState, entries: Iterable[DeviceEntry], kinds: Iterable[str]) -> None:
+    """Keep the newest readings, in the order of the list; they are all that a look at the same devices changes."""
+    for kind in kinds:
+        state.readings[kind] = [dict(one.readings) for one in entries if one.kind == kind]
 
 
 def note_per_boot(state: NodeState, profile: Profile | None, results: Iterable[CheckResult]) -> None:

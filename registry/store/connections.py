@@ -124,7 +124,10 @@ class Connections:
             prepare_connection(connection)
         except _OPENING_ERRORS as error:
             self._peewee.dispose()
-            raise translate(error.__cause__ or error.__context__ or error) from error
+            meaning = translate(error.__cause__ or error.__context__ or error)
+            if self._path is not None:
+                meaning.add_note(f"the database file is {self._path}")
+            raise meaning from error
         with self._lock:
             self._open[self._user()] = connection
             self._files[id(connection)] = there

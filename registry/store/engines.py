@@ -23,6 +23,10 @@ sqlite: Final[Any] = peewee.sqlite3  # type: ignore[attr-defined]  # pysqlite3 w
 BUSY_MILLISECONDS = 10_000
 """How long a writer waits for another before it gives up: below the 30 s after which gunicorn ends a worker."""
 
+IDLE_MILLISECONDS = 3 * BUSY_MILLISECONDS
+"""How long a transaction may ask nothing before PostgreSQL ends it: a server of ours that hangs must not keep the lock
+of the writers for ever. Between two pieces of a long reading lie milliseconds."""
+
 WRITER_LOCK = 0x7072617469717565
 """Key of PostgreSQL's advisory lock of everybody who writes: identity is matched in one serialised view."""
 
@@ -92,6 +96,11 @@ def make_peewee(url: str, *, is_relaxed: bool = False, is_shared: bool = False) 
             address,
             prefer_psycopg3=True,
             connect_timeout=10,
+            # A host that is gone answers nothing: libpq would wait for it a quarter of an hour, as TCP does.
+            tcp_user_timeout=BUSY_MILLISECONDS,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=2,
             application_name="pratique",
             client_encoding="utf8",
             thread_safe=not is_shared,
@@ -117,13 +126,20 @@ def make_peewee(url: str, *, is_relaxed: bool = False, is_shared: bool = False) 
 
 
 def prepare_connection(connection: Any) -> None:
-    """Make a new PostgreSQL connection durable and impatient, whatever the server's defaults are."""
+    """Make a new PostgreSQL connection durable and impatient, whatever the server's defaults are.
+
+    It is the server that keeps these times, so one whose process is stopped (SIGSTOP) or whose disk hangs keeps none of
+    them, while its kernel goes on answering for it: nobody can tell that from a long statement. What asks waits then
+    until the process goes on or is ended.
+    """
     if not isinstance(connection, psycopg.Connection):
         return
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     )
     connection.execute(f"SET lock_timeout = {BUSY_MILLISECONDS}")
+    connection.execute(f"SET statement_timeout = {BUSY_MILLISECONDS}")
+    connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}")
 
 
 def run(connection: Any, sql: str) -> None:
@@ -132,6 +148,11 @@ def run(connection: Any, sql: str) -> None:
         connection.execute(sql, prepare=False)
     else:
         connection.execute(sql)
+
+
+def unhurried(engine: str) -> str | None:
+    """Return the statement that lets one transaction take as long as it needs; None where none is needed."""
+    return "SET LOCAL statement_timeout = 0" if engine == "postgresql" else None
 
 
 def is_broken(connection: Any) -> bool:

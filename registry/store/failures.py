@@ -69,7 +69,9 @@ def find_failure(snapshot: Snapshot, id_: str) -> Failure | None:
 
 def find_by_failure_id(snapshot: Snapshot, id_scope: str, failure_id: str) -> Failure | None:
     """Return the failure that was reported under this id."""
-    row = snapshot.one(f"SELECT {COLUMNS} FROM failure f WHERE f.id_scope = ? AND f.failure_id = ?", (id_scope, failure_id))
+    row = snapshot.one(
+        f"SELECT {COLUMNS} FROM failure f WHERE f.id_scope = ? AND f.failure_id = ?", (id_scope, failure_id)
+    )
     return failure_of(row) if row else None
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from registry.domain.canonical import canonical
 from registry.domain.events import GENESIS, Actor, Entry, Event, Subject, unseal, verify_entry
 from registry.store.database import Row, Snapshot, from_micros, to_micros
+from registry.store.engines import unhurried
 
 ACTOR = {
     "sqlite": """substr(e.body, 1, instr(e.body, '},"at":"'))""",
@@ -162,6 +163,8 @@ def verify_chain(snapshot: Snapshot, *, progress: Callable[[int], None] | None =
     some entry on, hashes included, or whose end was cut off together with the head, is found only by a checkpoint
     that was kept elsewhere. `progress` is told how many entries are done.
     """
+    if statement := unhurried(snapshot.engine):
+        snapshot.execute(statement)
     head = snapshot.one("SELECT sequence, hash FROM chain_head WHERE id = 1")
     walk = _Walk(snapshot, progress or (lambda _: None))
     if head is None:

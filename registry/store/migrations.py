@@ -68,6 +68,8 @@ def migrate(url: str) -> list[str]:
             applied = _apply(database)
     except peewee.PeeweeException as error:
         meaning = translate(error.__cause__ or error.__context__ or error)
+        if path is not None:
+            meaning.add_note(f"the database file is {path}")
         raise meaning from error
     except DRIVER_ERRORS as error:
         raise translate(error) from error
@@ -83,6 +85,11 @@ def pending(database: Database) -> list[str]:
     """Return the names of the migrations that this database still lacks."""
     applied = _applied(database)
     return [name for name in known() if name not in applied]
+
+
+def is_new(database: Database) -> bool:
+    """Tell whether there is no database yet, or nothing in it."""
+    return (database.path is not None and not database.path.exists()) or not _applied(database)
 
 
 def unknown(database: Database) -> list[str]:
@@ -169,6 +176,8 @@ def _lock(database: peewee.Database, path: Path | None) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         with closing(WriterQueue(path)) as queue, queue.turn():  # a running server waits until the schema stands
+            # Made here because SQLite would let everybody on this host read it; its other files take after it.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             database.connect()
             yield
     finally:

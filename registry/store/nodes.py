@@ -79,6 +79,7 @@ class NodeState:
     passes: dict[str, list[str]] = field(default_factory=dict)
     runs: list[dict[str, Any]] = field(default_factory=list)
     receipts: str = ""
+    readings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     entries: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
@@ -87,7 +88,9 @@ _INSTANCE = "id, node_id, provider_id, started_at, ended_at, chassis"
 _STATE_FIELDS = tuple(one.name for one in fields(NodeState))
 _STATE = ", ".join(_STATE_FIELDS)
 _TIMES = ("reported_at", "counted_start", "counted_end", "fault_at", "release_at")
-_JSON = ("digest", "listed", "passes", "runs", "entries")
+_JSON = ("digest", "listed", "passes", "runs", "readings", "entries")
+_BRIEF = _STATE_FIELDS[:-1]
+"""All but the lines of the lists, which are long and which an unchanged report neither reads nor writes."""
 
 
 def find_node(snapshot: Snapshot, name: str) -> Node | None:
@@ -228,17 +231,22 @@ def had_earlier_boot(snapshot: Snapshot, node_id: str, boot: Boot) -> bool:
     return row is not None
 
 
-def find_state(snapshot: Snapshot, node_id: str, *, lock: bool = False) -> NodeState | None:
-    """Return what the node's reports last said; with `lock`, nobody else changes it until the transaction ends."""
+def find_state(snapshot: Snapshot, node_id: str, *, lock: bool = False, is_brief: bool = False) -> NodeState | None:
+    """Return what the node's reports last said; with `lock`, nobody else changes it until the transaction ends.
+
+    Brief, it comes without `entries`: save it with `save_heartbeat` only.
+    """
     suffix = " FOR UPDATE" if lock and snapshot.engine == "postgresql" else ""
-    row = snapshot.one(f"SELECT {_STATE} FROM node_state WHERE node_id = ?{suffix}", (node_id,))
+    names = _BRIEF if is_brief else _STATE_FIELDS
+    row = snapshot.one(f"SELECT {', '.join(names)} FROM node_state WHERE node_id = ?{suffix}", (node_id,))
     if row is None:
         return None
-    values = dict(zip(_STATE_FIELDS, row, strict=True))
+    values = dict(zip(names, row, strict=True))
     for name in _TIMES:
         values[name] = from_micros(values[name])
     for name in _JSON:
-        values[name] = json.loads(values[name])
+        if name in values:
+            values[name] = json.loads(values[name])
     values["checks"] = load_checks(values["checks"])
     return NodeState(**values)
 
@@ -266,7 +274,7 @@ def save_heartbeat(tx: Transaction, state: NodeState) -> None:
         "passes",
         "runs",
         "receipts",
-        "entries",
+        "readings",
     )
     marks = ", ".join(f"{name} = ?" for name in columns)
     values = tuple(_stored(state, name) for name in columns)

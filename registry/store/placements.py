@@ -65,6 +65,19 @@ def open_here(snapshot: Snapshot, instance_id: str) -> list[Placement]:
     ]
 
 
+def units_here(snapshot: Snapshot, instance_id: str) -> dict[str, list[str]]:
+    """Return the units that are placed on an instance and not missing, by kind."""
+    found: dict[str, list[str]] = {}
+    rows = snapshot.all(
+        "SELECT kind, device_id FROM placement "
+        "WHERE instance_id = ? AND until_at IS NULL AND missing_since IS NULL ORDER BY kind, device_id",
+        (instance_id,),
+    )
+    for kind, device_id in rows:
+        found.setdefault(kind, []).append(device_id)
+    return found
+
+
 def missing_here(snapshot: Snapshot, instance_id: str) -> dict[str, str | None]:
     """Return the units of an instance that its last list did not show, each with its slot."""
     rows = snapshot.all(

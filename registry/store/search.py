@@ -142,14 +142,12 @@ def list_holds(
 
     Raises InvalidField.
     """
-    if bound is not None and not bound:
-        return []
     fields = {**HOLD_FIELDS, "review_due": Column(_review_due(now), Sort.FLAG)}
     wanted = conditions(fields, {name: text for name, text in filters.items() if name != "state"})
     if "state" in filters:
         wanted.append(_hold_state(filters["state"], now))
     if bound is not None:
-        pairs = " OR ".join("(t.kind = ? AND t.ref = ?)" for _ in bound)
+        pairs = " OR ".join("(t.kind = ? AND t.ref = ?)" for _ in bound) or NEVER[0]
         sql = f"q.id IN (SELECT t.quarantine_id FROM hold_target t WHERE {pairs})"
         wanted.append((sql, [text for pair in bound for text in pair]))
     select = f"SELECT {holds.COLUMNS} FROM quarantine q"

@@ -167,7 +167,7 @@ def test_a_connection_is_used_again(server: RunningServer) -> None:
         (b"GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\r\n\r\n", 400),
         (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: brotli, chunked\r\n\r\n", 501),
     ],
 )
 def test_what_is_no_request_is_refused_with_a_problem_document(
@@ -206,9 +206,6 @@ def test_slow_greetings_of_tls_keep_nobody_waiting(stage: Stage, certificate: Ca
                 quick.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
                 answered = read_to_the_end(quick)
             waited = time.monotonic() - since
-            for one in slow:
-                one.settimeout(20)
-                read_to_the_end(one)
     finally:
         running.stop()
 

@@ -79,3 +79,14 @@ def test_bash_takes_the_script_as_it_is_documented(tmp_path: Path) -> None:
     )
 
     assert done.stdout.split() == ["import"], done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_its_script(shell: str) -> None:
+    environment = {**os.environ, "_PRATIQUE_COMPLETE": f"{shell}_source"}
+    program = "from registry.main import main; main(prog_name='pratique')"
+
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert f"_PRATIQUE_COMPLETE={shell}_complete" in done.stdout

@@ -111,7 +111,7 @@ class Operating(Watched):
             policy=self.fleet.policy,
             now=self.now,
         )
-        self.model.withdraw(fault.id)
+        self.model.unattached.remove(fault)
 
     # --- holds ---
 

@@ -12,16 +12,9 @@ from datetime import datetime, timedelta
 from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Report
 from tests.properties.model_acts import Acts
 from tests.properties.model_identity import Reader
-from tests.properties.model_records import Board, Conflict, Line, Node, Round, Stay, Unit, usable
+from tests.properties.model_records import BAD, WORST, Board, Conflict, Line, Node, Round, Stay, Unit, usable, worst
 
-WORST = [CheckStatus(one) for one in ("fail", "unknown", "skipped", "warn", "pass", "not_applicable")]
-BAD = set(WORST[:3])
 NEED, GAP, PASS_AGE, STALE, AHEAD = 2, 30, 900, 120, 5
-
-
-def worst(statuses: list[CheckStatus]) -> CheckStatus:
-    """Of several results for one check the leftmost counts."""
-    return min(statuses, key=WORST.index)
 
 
 class Refused(Exception):
@@ -273,9 +266,8 @@ class Model(Acts):
         if node is None or node.retired:
             return {"node_unknown"}
         counts, required, _ = self.profile(node.profile)
-        conflicts = [one for one in self.conflicts if name in one.nodes and self.is_alive(one, now)]
         silence = (now - node.reported_at).total_seconds()
-        met = [one.unit for one in self.open_stays(node)] + [unit for one in conflicts for unit in one.units]
+        met = self.met(node, now)
         statuses = {check: status for check, (status, _) in node.checks.items()}
         reasons = {
             "profile_unknown": not counts,
@@ -285,7 +277,7 @@ class Model(Acts):
             "device_unidentified": any(
                 one.outcome == "unidentified" for group in node.listed.values() for one in group
             ),
-            "identity_conflict": bool(conflicts),
+            "identity_conflict": bool(self.alive(node, now)),
             "fault_unattached": any((one.node, one.life) == (name, node.life) for one in self.unattached),
             "check_failing": CheckStatus.FAIL in statuses.values(),
             "check_unknown": any(statuses.get(one) in {WORST[1], WORST[2]} for one in required),
@@ -300,10 +292,8 @@ class Model(Acts):
 
     def is_drain(self, name: str, now: datetime) -> bool:
         """Must what runs there be moved away too? Only a hold that asks for it says so."""
-        node = self.nodes.get(name)
-        if node is None or node.retired:
+        if (node := self.nodes.get(name)) is None or node.retired:
             return False
-        alive = [one for one in self.conflicts if name in one.nodes and self.is_alive(one, now)]
-        met = [one.unit for one in self.open_stays(node)] + [unit for one in alive for unit in one.units]
+        met = self.met(node, now)
         draining = [one for one in self.holds if one.drain and self.in_force(one, now)]
         return any(self.meets(one, node) or self.units_of(one, met) for one in draining)

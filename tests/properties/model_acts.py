@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from registry.domain.failures import Effect, look_up
-from tests.properties.model_records import Bind, Conflict, Fault, Hold, Node, Stay, Unit
+from tests.properties.model_records import Bind, Conflict, Fault, Hold, Node, Stay, Unit, asks_for_more, strictness
 
 STALE, NEED, AHEAD = 120, 2, 5
 
@@ -53,6 +53,15 @@ class Acts:
 
     def is_alive(self, conflict: Conflict, now: datetime) -> bool:
         return not conflict.is_contest or all(self.is_there(one, now) for one in conflict.nodes)
+
+    def alive(self, node: Node, now: datetime) -> list[Conflict]:
+        return [one for one in self.conflicts if node.name in one.nodes and self.is_alive(one, now)]
+
+    def met(self, node: Node, now: datetime) -> list[Unit]:
+        """Every unit whose holds meet a node: what is placed there, and what its conflicts are about."""
+        return [one.unit for one in self.open_stays(node)] + [
+            unit for one in self.alive(node, now) for unit in one.units
+        ]
 
     def in_force(self, hold: Hold, now: datetime) -> bool:
         return hold.ends != "at_expiry" or hold.expires_at is None or now < hold.expires_at
@@ -183,12 +192,6 @@ class Acts:
             if self.units_of(hold, units) and hold.restart_at is None and at > hold.fault_at:
                 hold.restart_at = at
 
-    def withdraw(self, id_: str) -> None:
-        """A fault was none: it no longer waits for a device."""
-        self.unattached = [one for one in self.unattached if one.id != id_]
-
-    # --- holds ---
-
     def hold(
         self,
         target: dict[str, object],
@@ -210,9 +213,9 @@ class Acts:
         hold = Hold("", owner, key, binds, ends, is_place, now, permanent, expires_at, drain, of_node=of_node)
         held = next((one for one in self.holds if one.owner == owner and one.binds & binds), None)
         if held is not None:
-            if not _asks_for_more(hold, held):
+            if not asks_for_more(hold, held):
                 return "already_open"
-            stricter = max(hold, held, key=_strictness)
+            stricter = max(hold, held, key=strictness)
             hold.ends, hold.expires_at = stricter.ends, stricter.expires_at
             hold.permanent, hold.drain = permanent or held.permanent, drain or held.drain
             self.holds.remove(held)
@@ -288,15 +291,3 @@ class Acts:
         for stay in self.open_stays(node) if until > now else ():
             if stay.unit.kind == kind and stay.missing:
                 self.close(stay, now)
-
-
-def _strictness(hold: Hold) -> tuple[int, float]:
-    """A date ends a hold sooner than passes, and passes sooner than a person."""
-    ends = hold.expires_at.timestamp() if hold.expires_at else float("inf")
-    return ["at_expiry", "after_passes", "manual"].index(hold.ends), ends
-
-
-def _asks_for_more(wanted: Hold, held: Hold) -> bool:
-    """The same again is `already_open`; what keeps the target out longer or more firmly takes the old one's place."""
-    is_firmer = (wanted.permanent and not held.permanent) or (wanted.drain and not held.drain)
-    return is_firmer or _strictness(wanted) > _strictness(held)

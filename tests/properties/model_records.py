@@ -16,6 +16,14 @@ SEVERAL = "NVIDIA GB200"
 
 Bind = tuple[str, object]
 
+WORST = [CheckStatus(one) for one in ("fail", "unknown", "skipped", "warn", "pass", "not_applicable")]
+BAD = set(WORST[:3])
+
+
+def worst(statuses: list[CheckStatus]) -> CheckStatus:
+    """Of several results for one check the leftmost counts."""
+    return min(statuses, key=WORST.index)
+
 
 def usable(text: str | None) -> str | None:
     """The text, unless it is a placeholder."""
@@ -159,3 +167,15 @@ class Node:
         self.have, self.seq, self.counted_start, self.counted_end, self.fault_at = 0, None, None, None, None
         self.clean_in_boot, self.checks, self.rounds, self.listed = set(), {}, {}, {}
         self.first_list_at = {}
+
+
+def strictness(hold: Hold) -> tuple[int, float]:
+    """A date ends a hold sooner than passes, and passes sooner than a person."""
+    ends = hold.expires_at.timestamp() if hold.expires_at else float("inf")
+    return ["at_expiry", "after_passes", "manual"].index(hold.ends), ends
+
+
+def asks_for_more(wanted: Hold, held: Hold) -> bool:
+    """The same again is `already_open`; what keeps the target out longer or more firmly takes the old one's place."""
+    is_firmer = (wanted.permanent and not held.permanent) or (wanted.drain and not held.drain)
+    return is_firmer or strictness(wanted) > strictness(held)
