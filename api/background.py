@@ -47,7 +47,7 @@ class Background:
         now = self._stands.clock()
         database, policy = self._stands.database, self._stands.policy
         self._try("sign of life", lambda: _discard(life.beat(database, now=now, policy=policy)))
-        self._try("sweep", lambda: sweep.sweep(database, policy=policy, now=now))
+        self._try("sweep", lambda: sweep.sweep(database, now=now))
 
     def _run(self) -> None:
         try:

@@ -60,17 +60,19 @@ def says(  # noqa: PLR0913 - each is one thing that a reader of the document wan
 
     `answers` are schemas by status: one schema for JSON, several by media type, None for no body. `query_shape` is what
     parameters are read through where their names alone do not say it, `words` are the values that a filter may have
-    where they are few. `problems` are the codes that only this handler
-    answers, `refused` those that a 422 may carry when not one of many was accepted. `pages` is a list in pages,
-    `is_change` a mutation that takes an `Idempotency-Key`.
+    where they are few. `problems` are the codes that only this handler answers, `refused` those that a 422 may carry
+    when not one of many was accepted. `pages` is a list in pages, `is_change` a mutation that takes an
+    `Idempotency-Key`.
     """
 
     def state(handler: H) -> H:
+        if not handler.__doc__:
+            raise TypeError(f"{handler.__name__} needs a docstring: its first sentence is the summary")
         told = vars(handler)
         shape = told.get(SHAPE)
         taken = body if body is not None else ({JSON: shape_schema(shape)} if shape is not None else {})
         told[CONTRACT] = Contract(
-            summary=" ".join((handler.__doc__ or "").split()),
+            summary=" ".join(handler.__doc__.split()),
             answers={status: _by_media(given) for status, given in answers.items()},
             roles=told.get(ROLES, frozenset()),
             query=tuple(sorted({*filters, *query})),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TypeAlias
 
 from flask import Response, request
 
@@ -16,6 +17,9 @@ from registry.services.pages import Page, PageRequest
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 1000
 CURSOR_LENGTH = 1024
+Words: TypeAlias = Mapping[str, Iterable[str]]
+"""The values that a filter may have, for those that have few."""
+
 PAGING = frozenset({"limit", "cursor", "order"})
 
 
@@ -60,7 +64,7 @@ def number(parameters: dict[str, str], name: str, default: int, *, least: int = 
 
 
 def listing(
-    filters: Collection[str], words: Mapping[str, Iterable[str]] | None = None, *, newest_first: bool = True
+    filters: Collection[str], words: Words | None = None, *, newest_first: bool = True
 ) -> tuple[dict[str, str], PageRequest]:
     """Read a list's query: the filters that are set, and the page. Raises InvalidField.
 

@@ -51,7 +51,7 @@ class Parts:
 class _RawParser(MultiPartParser):
     """Leaves fields as the bytes they came as: else what is no UTF-8 would be replaced before anybody can refuse it."""
 
-    def get_part_charset(self, headers: Headers) -> str:
+    def get_part_charset(self, headers: Headers) -> str:  # noqa: ARG002 - werkzeug gives it
         """Give the charset in which every byte is the character of its number."""
         return "latin-1"
 

@@ -46,7 +46,13 @@ NUMBERS = (
     Number("PASS_MAX_AGE_SECONDS", 900, 1, DAY, "oldest run that may count, and longest silence that passes survive"),
     Number("REPORT_STALE_SECONDS", 120, 1, DAY, "silence after which a node is stale"),
     Number("MAX_BODY_BYTES", 16 * 1024 * 1024, 1024, 1024**3, "largest body of a request"),
-    Number("RATE_LIMIT_PER_SECOND", 0, 0, 1_000_000, "requests a second that one token may make; 0 is no limit"),
+    Number(
+        "RATE_LIMIT_PER_SECOND",
+        0,
+        0,
+        1_000_000,
+        "requests a second that one token may make of one server; 0 is no limit",
+    ),
 )
 TEXTS = {
     "DATABASE_URL": "where the records are: sqlite:////absolute/path or postgresql://…",

@@ -121,19 +121,19 @@ class Fleet:
         failure_id = where.pop("failure_id", f"failure-{next(_ids)}")
         failure = ReportedFailure(failure_id, code, node=node, **where)
         items = record_failures(
-            self.db, [failure], actor=ALICE, node_scope=None, policy=self.policy, now=self.clock.now
+            self.db, [failure], actor=ALICE, node_scope=None, now=self.clock.now
         )
         return items[0]
 
     def hold(self, *targets: dict[str, Any], by: Actor = ALICE, **how: Any) -> list[dict[str, Any]]:
         """Quarantine targets and return the items."""
         command = OpenQuarantines(targets=targets, reason=how.pop("reason", "it smells"), **how)
-        return open_quarantines(self.db, command, actor=by, policy=self.policy, now=self.clock.now)
+        return open_quarantines(self.db, command, actor=by, now=self.clock.now)
 
     def release(self, hold_id: str, *, by: Actor = ALICE, role: str = "operator") -> dict[str, Any]:
         """Release a hold."""
         return release_quarantine(
-            self.db, hold_id, reason="tested", actor=by, role=role, policy=self.policy, now=self.clock.now
+            self.db, hold_id, reason="tested", actor=by, role=role, now=self.clock.now
         )
 
     def open_holds(self) -> list[dict[str, Any]]:

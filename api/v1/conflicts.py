@@ -10,9 +10,9 @@ from flask import Blueprint, Response
 from api.answers import change
 from api.auth import READERS, require
 from api.body import body
-from api.context import actor, database, now, policy
+from api.context import actor, database, now
 from api.contract import says
-from api.pagination import listing, page_answer, query
+from api.pagination import Words, listing, page_answer, query
 from api.schemas.conflicts import RESOLVE
 from api.schemas.shown import page, ref
 from registry.domain.known import ConflictRule
@@ -28,7 +28,7 @@ FILTERS = frozenset(
         *("opened_at", "resolved_at", "resolved_by", "resolved_as"),
     }
 )
-WORDS = {
+WORDS: Words = {
     "state": ("open", "resolved"),
     "rule": ConflictRule,
     "kind": Kind,
@@ -43,7 +43,7 @@ WORDS = {
 def index() -> Response:
     """List the conflicts, newest first, resolved ones too."""
     filters, part = listing(FILTERS, WORDS)
-    return page_answer(conflicts.list_conflicts(database(), filters, part, now=now()))
+    return page_answer(conflicts.list_conflicts(database(), filters, part))
 
 
 @bp.post("/conflicts/<conflict>/resolve")
@@ -62,7 +62,7 @@ def resolve(data: dict[str, Any], conflict: str) -> Response:
         lambda: (
             200,
             conflicts.resolve_conflict(
-                database(), conflict, reason=data["reason"], as_=data["as"], actor=actor(), policy=policy(), now=now()
+                database(), conflict, reason=data["reason"], as_=data["as"], actor=actor(), now=now()
             ),
         )
     )

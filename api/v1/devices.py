@@ -9,7 +9,7 @@ from api.answers import answer
 from api.auth import READERS, require
 from api.context import database, now
 from api.contract import says
-from api.pagination import listing, page_answer, query
+from api.pagination import Words, listing, page_answer, query
 from api.schemas.shown import DEVICE_STATES, page
 from api.schemas.shown import ref as named
 from registry.domain.reports import Kind
@@ -23,7 +23,7 @@ FILTERS = frozenset(
         *("model", "part_number", "module_id", "name", "asset_tag"),
     }
 )
-WORDS = {"kind": Kind, "state": DEVICE_STATES}
+WORDS: Words = {"kind": Kind, "state": DEVICE_STATES}
 """The values of the filters that have few."""
 
 
@@ -52,4 +52,4 @@ def show(ref: str) -> Response:
 def past(ref: str) -> Response:
     """Tell what happened to every device that the reference fits, oldest first."""
     _, part = listing((), newest_first=False)
-    return page_answer(history.device_history(database(), ref, part, now=now()))
+    return page_answer(history.device_history(database(), ref, part))

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from flask import Blueprint, Response, request
 
 from api.auth import READERS, require
-from api.context import database, now
+from api.context import database
 from api.contract import says
-from api.pagination import listing, number, page_answer, query
+from api.pagination import Words, listing, number, page_answer, query
 from api.schemas.shown import page
 from registry.domain.events import EventType
 from registry.services import export, history
@@ -18,7 +18,7 @@ from registry.services import export, history
 bp = Blueprint("events", __name__)
 
 FILTERS = frozenset({"type", "actor", "device", "node", "quarantine", "since", "until"})
-WORDS = {"type": EventType}
+WORDS: Words = {"type": EventType}
 """The values of the filters that have few."""
 NDJSON = "application/x-ndjson"
 CSV = "text/csv"
@@ -31,7 +31,7 @@ LINES = {NDJSON: {"type": "string", "description": "One event a line."}, CSV: {"
 def index() -> Response:
     """List the events, oldest first."""
     filters, part = listing(FILTERS, WORDS, newest_first=False)
-    return page_answer(history.list_events(database(), filters, part, now=now()))
+    return page_answer(history.list_events(database(), filters, part))
 
 
 @bp.get("/events/export")

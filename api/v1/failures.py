@@ -10,10 +10,10 @@ from flask import Blueprint, Response
 from api.answers import change
 from api.auth import READERS, require
 from api.body import body, json_body, load
-from api.context import actor, caller, database, now, policy
+from api.context import actor, caller, database, now
 from api.contract import JSON, says
 from api.errors import AllRefused
-from api.pagination import listing, page_answer, query
+from api.pagination import Words, listing, page_answer, query
 from api.schemas.document import shape_schema
 from api.schemas.failures import MANY, ONE, WITHDRAW
 from api.schemas.shown import items, page, ref
@@ -30,7 +30,7 @@ FILTERS = frozenset(
         *("serial", "uuid", "ref", "attached", "occurred_at", "recorded_at", "last_at", "count", "reporter"),
     }
 )
-WORDS = {
+WORDS: Words = {
     "kind": KINDS,
     "cause": Cause,
     "severity": Severity,
@@ -68,7 +68,7 @@ def record() -> Response:
 def index() -> Response:
     """List the faults, newest first."""
     filters, part = listing(FILTERS, WORDS)
-    return page_answer(failures.list_failures(database(), filters, part, now=now()))
+    return page_answer(failures.list_failures(database(), filters, part))
 
 
 @bp.post("/failures/<failure>/withdraw")
@@ -81,9 +81,7 @@ def withdraw(data: dict[str, Any], failure: str) -> Response:
     return change(
         lambda: (
             200,
-            failures.withdraw_failure(
-                database(), failure, reason=data["reason"], actor=actor(), policy=policy(), now=now()
-            ),
+            failures.withdraw_failure(database(), failure, reason=data["reason"], actor=actor(), now=now()),
         )
     )
 
@@ -91,7 +89,7 @@ def withdraw(data: dict[str, Any], failure: str) -> Response:
 def _recorded(reported: tuple[ReportedFailure, ...]) -> tuple[int, dict[str, Any]]:
     """Record, and answer 201 for something new, 200 for nothing new. Raises AllRefused."""
     scope = caller().node if caller().role is Role.NODE else None
-    items = failures.record_failures(database(), reported, actor=actor(), node_scope=scope, policy=policy(), now=now())
+    items = failures.record_failures(database(), reported, actor=actor(), node_scope=scope, now=now())
     outcomes = {item["outcome"] for item in items}
     if outcomes == {"refused"}:
         raise AllRefused(items)

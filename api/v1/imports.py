@@ -12,7 +12,7 @@ from flask import Blueprint, Response, request
 from api.answers import answer
 from api.auth import require
 from api.body import load
-from api.context import actor, database, now, policy
+from api.context import actor, database, now
 from api.contract import says
 from api.errors import AllRefused
 from api.pagination import flag, query
@@ -120,7 +120,7 @@ def _batches(asked: Sequence[Item]) -> Iterator[Sequence[Item]]:
 def _hold(batch: Sequence[Item], command: Mapping[str, Any], *, is_dry: bool) -> None:
     """Hold one batch in one transaction, and write each outcome into its item."""
     wanted = OpenQuarantines(targets=tuple(item["target"] for item in batch), **command)
-    answers = quarantine.open_quarantines(database(), wanted, actor=actor(), policy=policy(), now=now(), dry_run=is_dry)
+    answers = quarantine.open_quarantines(database(), wanted, actor=actor(), now=now(), dry_run=is_dry)
     for item, told in zip(batch, answers, strict=True):
         held = {"quarantine": told["quarantine"]["id"]} if "quarantine" in told else {}
         item.update({name: value for name, value in told.items() if name not in {"target", "quarantine"}} | held)

@@ -12,7 +12,7 @@ from api.auth import READERS, require
 from api.body import body
 from api.context import actor, database, now, policy
 from api.contract import JSON, says
-from api.pagination import listing, page_answer, query
+from api.pagination import Words, listing, page_answer, query
 from api.schemas.nodes import MAINTENANCE, RETIRE, WAIVER
 from api.schemas.shown import page, ref
 from api.v1.names import check_node
@@ -28,7 +28,7 @@ FILTERS = frozenset(
         *("registered_at", "reported_at", "retired_at", "maintenance_until"),
     }
 )
-WORDS = {"state": NodeStatus}
+WORDS: Words = {"state": NodeStatus}
 """The values of the filters that have few."""
 TEXT = "text/plain"
 LINE = {"type": "string", "examples": ["hold 11 passes_insufficient 2026-11-29T12:00:30.000000Z\n"]}
@@ -71,7 +71,7 @@ def decide(node: str) -> Response:
 def past(node: str) -> Response:
     """Tell what happened to a node, oldest first."""
     _, part = listing((), newest_first=False)
-    return page_answer(history.node_history(database(), node, part, now=now()))
+    return page_answer(history.node_history(database(), node, part))
 
 
 @bp.post("/nodes/<node>/retire")
@@ -117,6 +117,4 @@ def maintain(data: dict[str, Any], node: str) -> Response:
 def waive(data: dict[str, Any], node: str) -> Response:
     """Let fewer devices be enough until a time."""
     query(())
-    return change(
-        lambda: (201, nodes.grant_waiver(database(), node, **data, actor=actor(), policy=policy(), now=now()))
-    )
+    return change(lambda: (201, nodes.grant_waiver(database(), node, **data, actor=actor(), now=now())))

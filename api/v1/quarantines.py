@@ -10,10 +10,10 @@ from flask import Blueprint, Response
 from api.answers import answer, change
 from api.auth import READERS, require
 from api.body import body
-from api.context import actor, caller, database, now, policy
+from api.context import actor, caller, database, now
 from api.contract import says
 from api.errors import AllRefused
-from api.pagination import flag, listing, page_answer, query
+from api.pagination import Words, flag, listing, page_answer, query
 from api.schemas.quarantines import OPEN, RELEASE, RELEASE_TARGETS
 from api.schemas.shown import items, page, ref
 from registry.domain.quarantine import HoldMatch, HoldState, ReleasePolicy, Scope, TargetKind
@@ -39,7 +39,7 @@ FILTERS = frozenset(
         ),
     }
 )
-WORDS = {
+WORDS: Words = {
     "state": HoldState,
     "scope": Scope,
     "match": HoldMatch,
@@ -105,7 +105,6 @@ def release(data: dict[str, Any], quarantine_id: str) -> Response:
             evidence=data.get("evidence"),
             actor=actor(),
             role=caller().role,
-            policy=policy(),
             now=now(),
             dry_run=is_dry,
         )
@@ -128,7 +127,6 @@ def release_targets(data: dict[str, Any]) -> Response:
             reason=data["reason"],
             actor=actor(),
             role=caller().role,
-            policy=policy(),
             now=now(),
             dry_run=is_dry,
         )
@@ -156,7 +154,7 @@ def _command(data: dict[str, Any]) -> OpenQuarantines:
 
 def _opened(command: OpenQuarantines, *, is_dry: bool) -> tuple[int, dict[str, Any]]:
     """Open, and say which status that is. Raises AllRefused when nothing is held and it was meant."""
-    items = quarantine.open_quarantines(database(), command, actor=actor(), policy=policy(), now=now(), dry_run=is_dry)
+    items = quarantine.open_quarantines(database(), command, actor=actor(), now=now(), dry_run=is_dry)
     if is_dry:
         return 200, {"items": items, DRY_RUN: True}
     outcomes = {item["outcome"] for item in items}

@@ -12,7 +12,7 @@ from api.auth import require
 from api.body import body
 from api.context import actor, database, now, standing
 from api.contract import says
-from api.pagination import listing, page_answer, query
+from api.pagination import Words, listing, page_answer, query
 from api.schemas.shown import page, ref
 from api.schemas.tokens import TOKEN
 from registry.domain.roles import Role
@@ -21,7 +21,7 @@ from registry.services import tokens
 bp = Blueprint("tokens", __name__)
 
 FILTERS = frozenset({"id", "role", "name", "node", "created_by", "created_at", "revoked_at"})
-WORDS = {"role": Role}
+WORDS: Words = {"role": Role}
 """The values of the filters that have few."""
 
 

@@ -109,7 +109,7 @@ def start_server(stage: Stage, *options: str) -> RunningServer:
     while process.poll() is None and time.monotonic() < deadline:
         said = out.read_text()
         if said.startswith(_LISTENING) and said.endswith("\n"):
-            return RunningServer(said.removeprefix(_LISTENING).strip(), process)
+            return RunningServer(said.splitlines()[0].removeprefix(_LISTENING), process)
         time.sleep(0.05)
     process.kill()
     process.wait()

@@ -73,6 +73,9 @@ class PatientReader(SocketUnreader):  # type: ignore[misc]  # gunicorn ships no 
 class PatientConnection(TConn):  # type: ignore[misc]
     """A connection whose head is gathered without a thread."""
 
+    sock: Any
+    parser: Any
+
     def __init__(self, cfg: Any, sock: Any, client: Any, server: Any) -> None:
         """Raises OSError when the client has left already."""
         super().__init__(cfg, sock, client, server)
@@ -89,7 +92,7 @@ class PatientConnection(TConn):  # type: ignore[misc]
         return _END_OF_HEAD in self.head.removeprefix(b"\r\n")
 
     def gather(self) -> bool:
-        """Take what has come of the head; true when it is whole. Raises OSError when the client left or talks no TLS."""
+        """Take what came of the head; true when it is whole. Raises OSError when the client left or talks no TLS."""
         try:
             if not self.is_greeted:
                 self.sock.do_handshake()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging.config
 import os
-import re
 import shutil
 import tempfile
 from importlib import import_module
@@ -20,6 +19,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.util import import_app
 
 from registry.admin.ground import open_ready, read_settings
+from registry.admin.listening import check_certificate, check_free, is_address
 from registry.admin.logs import log_settings
 from registry.admin.worker import Worker
 
@@ -33,7 +33,8 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - not a file of ours; where worke
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Read by the metrics library when it is imported: https://prometheus.github.io/client_python/multiprocess/."""
 
-_BIND = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):(?P<port>[0-9]{1,5})")
+WORKERS = "WEB_CONCURRENCY"
+"""Tells the application how many processes there are: https://gunicorn.org/reference/settings/#workers."""
 
 
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
@@ -76,13 +77,18 @@ def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: 
         raise click.BadParameter(f"{bind!r} is no HOST:PORT", param_hint="--bind")
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key go together.")
+    if tls_cert is not None and tls_key is not None:
+        check_certificate(tls_cert, tls_key)
     settings = read_settings()
     with open_ready(settings):
         pass  # whatever is wrong is said before anything listens; the connection is closed before workers are forked
+    binds = [bind, settings.metrics_bind] if settings.metrics_bind else [bind]
+    for one in binds:
+        check_free(one)
+    os.environ[WORKERS] = str(workers)
     logs = log_settings(settings.log_level)
     logging.config.dictConfig(logs)
     make_metrics_folder()
-    binds = [bind, settings.metrics_bind] if settings.metrics_bind else [bind]
     given = {"bind": binds, "workers": workers, "threads": threads, "loglevel": settings.log_level}
     given["logconfig_dict"] = logs
     Server({**given, **fixed_settings(), "certfile": tls_cert, "keyfile": tls_key}).run()
@@ -119,12 +125,6 @@ def make_metrics_folder() -> None:
 def remove_metrics_folder(_: Any) -> None:
     """Remove it; gunicorn calls this when the server has ended."""
     shutil.rmtree(os.environ[METRICS_FOLDER], ignore_errors=True)
-
-
-def is_address(text: str) -> bool:
-    """Tell whether `text` is HOST:PORT with a port that exists."""
-    found = _BIND.fullmatch(text)
-    return found is not None and int(found["port"]) <= 65535
 
 
 def announce(arbiter: Any) -> None:

@@ -30,7 +30,7 @@ from registry.admin.patience import (
 )
 
 LINGER_SECONDS = 2.0
-"""How long a client may take to end its side after the last answer, so that it is not lost to a reset (RFC 9112, 9.6)."""
+"""How long a client may take to end its side, so that its last answer is not lost to a reset (RFC 9112, 9.6)."""
 
 SHOWN_LENGTH = 200
 """How much of what a client sent is shown in an answer."""
@@ -97,7 +97,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
         self._linger(conn)
 
     def finish_request(self, conn: PatientConnection, fs: Any) -> None:
-        """Keep a connection, or end it without waiting for its client; gunicorn would wait here, and with it everybody."""
+        """Keep a connection, or end it without waiting for its client: gunicorn would, and everybody with it."""
         if fs.cancelled() or fs.exception() is not None:
             super().finish_request(conn, fs)
         elif not fs.result():
@@ -123,7 +123,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
             conn.timeout = min(conn.timeout, deadline)
 
     def _await_head(self, conn: PatientConnection) -> None:
-        conn.sock.setblocking(False)
+        conn.sock.settimeout(0)
         conn.timeout = time.monotonic() + HEAD_SECONDS
         self.pending_conns.append(conn)
         self.poller.register(conn.sock, selectors.EVENT_READ, partial(self.on_pending_socket_readable, conn))
@@ -134,7 +134,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
         """Close our side, and throw away for a moment what the client still sends."""
         try:
             conn.sock.shutdown(socket.SHUT_WR)
-            conn.sock.setblocking(False)
+            conn.sock.settimeout(0)
         except OSError:
             self.nr_conns -= 1
             conn.close()
@@ -173,7 +173,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
         if status is None:
             return
         detail = "something went wrong here that nobody foresaw; the log has it"
-        if status != 500:  # noqa: PLR2004 - HTTP's own number
+        if status != 500:
             detail = f"the request cannot be read: {exc}"[:SHOWN_LENGTH]
         try:
             client.settimeout(0)
@@ -194,7 +194,7 @@ class _Caught:
     def status(self) -> int | None:
         """The status of the answer that was written."""
         words = self._written.split(b" ", 2)
-        return int(words[1]) if len(words) > 2 and words[1].isdigit() else None  # noqa: PLR2004 - version, status, rest
+        return int(words[1]) if len(words) > 2 and words[1].isdigit() else None
 
     def gettimeout(self) -> float:
         """Say that nothing blocks."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -67,7 +68,23 @@ def open_session(url: str | None, token_file: str | None, output: str) -> Sessio
     token = read_token(token_file) if token_file else settings.token
     if not token:
         raise click.UsageError("Who asks? Give --token-file or set PRATIQUE_TOKEN_FILE or PRATIQUE_TOKEN.")
+    if settings.ca_file:
+        check_authorities(settings.ca_file)
     return Session(Client(address, token, ca_file=settings.ca_file), is_json=output == "json")
+
+
+def check_authorities(place: str) -> None:
+    """Load the certificates that the client is to trust. Raises click.UsageError with a sentence."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(**{_kind_of(place): place})
+    except ssl.SSLError as error:
+        raise click.UsageError(f"PRATIQUE_CA_FILE {place} holds no certificates in PEM.") from error
+    except OSError as error:
+        raise click.UsageError(f"PRATIQUE_CA_FILE {place} cannot be read: {error.strerror}.") from error
+
+
+def _kind_of(place: str) -> str:
+    return "capath" if os.path.isdir(place) else "cafile"  # noqa: PTH112 - as it came
 
 
 def read_token(place: str) -> str:

@@ -19,7 +19,7 @@ class FieldError:
 
 
 class PratiqueError(Exception):
-    """A fact that stops a use case. `detail` is for people, `errors` names fields, `extra` joins the problem document."""
+    """A fact that stops a use case. `detail` is for people, `errors` names fields, `extra` joins the document."""
 
     code: ClassVar[str] = "invalid_field"
 
@@ -127,7 +127,7 @@ class DeviceAmbiguous(PratiqueError):
 
 
 class NotOpen(PratiqueError):
-    """The quarantine, conflict or failure is no longer open."""
+    """The quarantine, conflict or failure is no longer open, or the token is revoked already."""
 
     code = "not_open"
 

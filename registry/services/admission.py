@@ -24,7 +24,7 @@ from registry.services.targets import identifier_ref, usable_value
 from registry.store import conflicts, devices, failures, holds, nodes, placements
 from registry.store.database import Database, Snapshot
 from registry.store.profiles import waivers_of
-from registry.store.standing import Standing, find_standing
+from registry.store.summaries import NodeSummary, find_summary
 
 
 def decide_admission(db: Database, node: str, *, policy: Policy, now: datetime) -> Decision:
@@ -45,7 +45,7 @@ def decide_on(snapshot: Snapshot, facts: NodeFacts, *, policy: Policy, now: date
 
 def load_facts(snapshot: Snapshot, name: str, *, policy: Policy, now: datetime) -> NodeFacts:
     """Gather what a decision about a node needs. Holds and conflicts are joined at each read, never copied."""
-    row = find_standing(snapshot, name)
+    row = find_summary(snapshot, name)
     if row is None or row.retired_at is not None or row.instance_id is None or row.reported_at is None:
         return NodeFacts(name)
     profile = parse_profile(row.profile or "", row.profile_body)
@@ -91,7 +91,7 @@ def machine_binds(name: str, provider_id: str, chassis: str | None) -> list[tupl
     return [("instance", provider_id), ("name", name), *([("chassis", chassis)] if chassis else [])]
 
 
-def _holds(snapshot: Snapshot, row: Standing, disputed: Sequence[str], now: datetime) -> tuple[HoldOn, ...]:
+def _holds(snapshot: Snapshot, row: NodeSummary, disputed: Sequence[str], now: datetime) -> tuple[HoldOn, ...]:
     assert row.instance_id is not None  # noqa: S101 - the caller looked
     binds = holds.open_on_node(snapshot, row.instance_id, machine_binds(row.name, row.provider_id or "", row.chassis))
     binds += [

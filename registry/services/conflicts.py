@@ -13,7 +13,6 @@ from registry.domain.errors import FieldError, InvalidField, NotFound, NotOpen
 from registry.domain.events import Draft, EventType
 from registry.domain.identifiers import identifiers_of, usable_module_id
 from registry.domain.known import ConflictRule
-from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import disputes
@@ -36,7 +35,7 @@ OWN_BOARD = frozenset({ConflictRule.TOO_MANY_UNITS, ConflictRule.SERIAL_ON_TWO_N
 """Contradictions in which the serial cannot be the board's: the unit ruled different gets a board without it."""
 
 
-def list_conflicts(db: Database, filters: Mapping[str, str], page: PageRequest, *, now: datetime) -> Page:
+def list_conflicts(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
     """Return conflicts, open and resolved, by any of their fields; `device` takes our id, a serial or a UUID."""
     wanted = {name: value for name, value in filters.items() if name != "device"}
     with db.read() as snapshot:
@@ -46,7 +45,7 @@ def list_conflicts(db: Database, filters: Mapping[str, str], page: PageRequest, 
 
 
 def resolve_conflict(
-    db: Database, conflict_id: str, *, reason: str, as_: str, actor: Actor, policy: Policy, now: datetime
+    db: Database, conflict_id: str, *, reason: str, as_: str, actor: Actor, now: datetime
 ) -> dict[str, Any]:
     """Rule on a conflict: from now on an entry printed like this one is that recorded unit, or a unit of its own.
 

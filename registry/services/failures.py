@@ -20,7 +20,6 @@ from registry.domain.errors import (
 )
 from registry.domain.events import Draft, EventType
 from registry.domain.failures import Effect, FailureKind, is_valid_code, look_up
-from registry.domain.policy import Policy
 from registry.domain.reports import ReportedFailure
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import passes
@@ -42,7 +41,6 @@ def record_failures(
     *,
     actor: Actor,
     node_scope: str | None,
-    policy: Policy,
     now: datetime,
 ) -> list[dict[str, Any]]:
     """Put faults on record, and say item by item what came of it; one that is refused hinders no other.
@@ -147,7 +145,7 @@ def _failure(
         board_id=device.board_id if device else None,
         node_id=located.node.id if located.node else None,
         instance_id=boot.instance_id if boot else None,
-        boot_id=boot.id if boot else None,
+        boot_id=boot.id if boot and located.is_of_boot else None,
         slot=located.slot,
         ref=reported.device,
         occurred_at=reported.occurred_at,
@@ -207,13 +205,16 @@ def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
 def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, kinds: frozenset[str], actor: Actor) -> None:
     """Give faults that came in this boot before its first list of these kinds to what that list shows in their slots."""
     by_slot: dict[str | None, Placement] = {
-        one.slot: one for one in placements.open_here(tx, boot.instance_id) if one.slot and one.kind in kinds
+        one.slot: one
+        for one in placements.open_here(tx, boot.instance_id)
+        if one.slot is not None and one.kind in kinds
     }
     for failure in failures.unattached(tx, boot.instance_id, node.id):
         place = by_slot.get(failure.slot)
         if place is None and failure.instance_id is None:
             failures.adopt(tx, failure, instance_id=boot.instance_id, boot_id=boot.id)
-        if place is None or failure.boot_id not in (None, boot.id):
+        is_of_boot = failure.boot_id == boot.id or failure.instance_id is None
+        if place is None or not is_of_boot:
             continue
         device = devices.get_devices(tx, [place.device_id])[place.device_id]
         failures.attach(tx, failure, device_id=device.id, board_id=device.board_id)
@@ -222,9 +223,7 @@ def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, kinds: f
         take_effect(tx, attached, Located(device, node, None, failure.slot), look_up(failure.code), actor)
 
 
-def withdraw_failure(
-    db: Database, id_: str, *, reason: str, actor: Actor, policy: Policy, now: datetime
-) -> dict[str, Any]:
+def withdraw_failure(db: Database, id_: str, *, reason: str, actor: Actor, now: datetime) -> dict[str, Any]:
     """Say that a recorded fault was none. It stays in the history; a hold it opened stays until somebody releases it.
 
     Raises NotFound, NotOpen (withdrawn already), InvalidField (no reason).
@@ -312,7 +311,7 @@ def shown(snapshot: Snapshot, failure: Failure) -> dict[str, Any]:
     }
 
 
-def list_failures(db: Database, filters: Mapping[str, str], page: PageRequest, *, now: datetime) -> Page:
+def list_failures(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
     """Return faults by any of their fields; `device` takes our id, a serial or a UUID."""
     with db.read() as snapshot:
         wanted = {**filters}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from registry.domain.actors import Actor, SubjectKind
@@ -17,14 +16,14 @@ from registry.store import history, nodes
 from registry.store.database import Database, Snapshot
 
 
-def device_history(db: Database, ref: str, page: PageRequest, *, now: datetime) -> Page:
+def device_history(db: Database, ref: str, page: PageRequest) -> Page:
     """Return what happened to a device, under every name and in every slot; a ref that fits several gives all. Raises NotFound."""  # noqa: E501
     with db.read() as snapshot:
         units = get_all(snapshot, ref)
         return _page(snapshot, page, subjects=[(SubjectKind.DEVICE, one.id) for one in units])
 
 
-def node_history(db: Database, name: str, page: PageRequest, *, now: datetime) -> Page:
+def node_history(db: Database, name: str, page: PageRequest) -> Page:
     """Return what happened on a node, under every instance. Raises NotFound."""
     with db.read() as snapshot:
         if nodes.find_node(snapshot, name) is None:
@@ -32,7 +31,7 @@ def node_history(db: Database, name: str, page: PageRequest, *, now: datetime) -
         return _page(snapshot, page, subjects=[(SubjectKind.NODE, name)])
 
 
-def list_events(db: Database, filters: Mapping[str, str], page: PageRequest, *, now: datetime) -> Page:
+def list_events(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
     """Return events by type, actor (`kind:name`), device, node and time. Raises InvalidField, NotFound."""
     actor = _read("actor", filters.get("actor"), Actor.parse)
     since = _read("since", filters.get("since"), parse_rfc3339)

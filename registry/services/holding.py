@@ -124,7 +124,7 @@ def bind_identifier(tx: Transaction, found: Identifier, device: Device) -> list[
 
 
 def end(tx: Transaction, record: HoldRecord, *, reason: str, actor: Actor, evidence: Any = None) -> HoldRecord:
-    """End a hold with its event. A person's release sets the passes of the nodes it met to zero, a rule's keeps them."""
+    """End a hold with its event. A person's release puts the passes of the nodes it met back, a rule's keeps them."""
     units = units_of(tx, record)
     where = _machines(record) or nodes_of(tx, units)
     holds.end_hold(tx, record.hold.id, released_by=actor, reason=reason.strip())

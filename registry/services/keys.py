@@ -59,7 +59,9 @@ def ensure_keys(settings: KeySettings, *, is_bound: bool = False) -> list[Path]:
         if settings.is_postgresql:
             raise NotReady([_missing(settings, name)])
         if is_bound:
-            raise NotReady([f"The {name} key {path} of this database is missing: restore the file. Another does not fit."])
+            raise NotReady(
+                [f"The {name} key {path} of this database is missing: restore the file. Another does not fit."]
+            )
         try:
             _make(path)
         except OSError as error:

@@ -26,13 +26,17 @@ from registry.store.placements import Placement
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where a fault belongs. `boot` is None when the node has none; `is_past`: it is of an earlier life or boot."""
+    """Where a fault belongs. `boot` is None when the node has none; `is_past`: it is of an earlier life or boot.
+
+    `is_of_boot` is False when `boot` is merely the current one and the fault is older: which boot it was of is unknown.
+    """
 
     device: Device | None
     node: nodes.Node | None
     boot: nodes.Boot | None
     slot: str | None
     is_past: bool = False
+    is_of_boot: bool = True
     is_of_device: bool = True
     """False when it was reported of the node as a whole."""
 
@@ -45,6 +49,10 @@ class Located:
 def locate(
     tx: Transaction, reported: ReportedFailure, node_scope: str | None, boot: nodes.Boot | None, *, is_past: bool
 ) -> Located:
+    """Say which unit, node, boot and slot a fault is about. `boot` is that of the report which carried it, if one did.
+
+    Raises Forbidden for what is not the node's own, NotFound, DeviceAmbiguous, InvalidField.
+    """
     _check_scope(reported, node_scope)
     slot = _slot(reported.slot)
     if reported.device is not None:
@@ -56,7 +64,7 @@ def locate(
     if boot is not None:
         return replace(located, boot=boot, is_past=is_past, is_of_device=is_of_device)
     is_past = _is_past(tx, located.node, located.boot, reported.occurred_at)
-    return replace(located, is_past=is_past, is_of_device=is_of_device)
+    return replace(located, is_past=is_past, is_of_boot=not is_past, is_of_device=is_of_device)
 
 
 def _check_scope(reported: ReportedFailure, node_scope: str | None) -> None:

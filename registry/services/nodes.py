@@ -184,7 +184,6 @@ def grant_waiver(
     until: datetime,
     reason: str,
     actor: Actor,
-    policy: Policy,
     now: datetime,
 ) -> dict[str, Any]:
     """Accept `count` devices of a kind on a node until a time; a time that is over ends the waiver in force.

@@ -10,7 +10,6 @@ from typing import Any
 
 from registry.domain.actors import SYSTEM, Actor
 from registry.domain.errors import NotFound, PratiqueError
-from registry.domain.policy import Policy
 from registry.domain.quarantine import (
     Hold,
     HoldMatch,
@@ -50,7 +49,7 @@ class OpenQuarantines:
 
 
 def open_quarantines(
-    db: Database, command: OpenQuarantines, *, actor: Actor, policy: Policy, now: datetime, dry_run: bool = False
+    db: Database, command: OpenQuarantines, *, actor: Actor, now: datetime, dry_run: bool = False
 ) -> list[dict[str, Any]]:
     """Open a hold on each target and tell target by target what came of it.
 
@@ -149,7 +148,6 @@ def release_quarantine(
     reason: str,
     actor: Actor,
     role: str,
-    policy: Policy,
     now: datetime,
     evidence: Any = None,
     dry_run: bool = False,
@@ -173,7 +171,6 @@ def release_targets(
     reason: str,
     actor: Actor,
     role: str,
-    policy: Policy,
     now: datetime,
     dry_run: bool = False,
 ) -> list[dict[str, Any]]:

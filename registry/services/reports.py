@@ -170,7 +170,7 @@ def covered_kinds(report: Report, profile: Profile | None) -> frozenset[str]:
         errors = (FieldError("/covers", f"the profile {report.profile} expects {', '.join(lacking)}"),)
         raise CoversRequired(
             f"The list has no {', '.join(lacking)} device, and the profile {report.profile} expects some. Add "
-            '`"covers"` with the kinds that this list speaks for: one named there without an entry says there are none.',
+            '`"covers"` with the kinds that this list speaks for: one without an entry says there are none.',
             errors=errors,
         )
     return frozenset(present | wanted)

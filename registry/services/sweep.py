@@ -6,7 +6,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from registry.domain.actors import SYSTEM
-from registry.domain.policy import Policy
 from registry.services.holding import release_expired
 from registry.services.nodes import end_maintenance, end_waiver
 from registry.store import nodes
@@ -15,7 +14,7 @@ from registry.store.holds import expired
 from registry.store.profiles import overdue_waivers
 
 
-def sweep(db: Database, *, policy: Policy, now: datetime) -> None:
+def sweep(db: Database, *, now: datetime) -> None:
     """Write the events of holds, waivers and maintenance whose time is over. Any number of processes may call it."""
     with db.read() as snapshot:
         is_due = expired(snapshot, now) or overdue_waivers(snapshot, now) or nodes.out_of_maintenance(snapshot, now)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has a connection? Each thread one, or all in turn the same, kept from use to use; a forked child opens its own."""
+"""Who has a connection? Each thread one, or all in turn the same, kept from use to use; a fork opens its own."""
 
 from __future__ import annotations
 

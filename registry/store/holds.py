@@ -152,7 +152,8 @@ def insert_hold(tx: Transaction, record: HoldRecord) -> None:
     )
     tx.execute(
         "INSERT INTO quarantine (id, state, owner, target_kind, target_key, target, scope, match, reason, cause, "
-        "ticket, release_policy, is_permanent, is_drain, opened_at, review_at, expires_at, fault_at, restart_at, clean_runs, "
+        "ticket, release_policy, is_permanent, is_drain, opened_at, review_at, expires_at, fault_at, restart_at, "
+        "clean_runs, "
         f"evidence) VALUES ({', '.join('?' * len(values))})",
         values,
     )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,58 @@ def test_migrating_makes_database_and_keys_once(run: Run, folder: Path) -> None:
     assert first.exit_code == second.exit_code == 0
     assert "applied 0001_the_spine" in first.stdout
     assert "applied" not in second.stdout
-    assert [(folder / name).stat().st_mode & 0o777 for name in ("pratique.pepper", "pratique.signing")] == [0o600] * 2
+    names = ("pratique.db", "pratique.pepper", "pratique.signing")
+    assert [(folder / name).stat().st_mode & 0o777 for name in names] == [0o600] * 3
+
+
+@pytest.mark.parametrize("name", ["pratique.pepper", "pratique.signing"])
+def test_a_lost_key_is_asked_for_and_not_made_anew(migrated: Run, folder: Path, name: str) -> None:
+    (folder / name).unlink()
+
+    result = migrated("migrate")
+
+    assert result.exit_code == 1
+    assert name in result.stderr
+    assert "restore the file" in result.stderr
+    assert not (folder / name).exists()
+
+
+def test_a_database_that_is_none_is_named(migrated: Run, folder: Path) -> None:
+    (folder / "pratique.db").write_bytes(b"this is no database, however long it is" * 100)
+
+    listed, brought = migrated("token", "list"), migrated("migrate")
+
+    assert [listed.exit_code, brought.exit_code] == [1, 1]
+    assert str(folder / "pratique.db") in listed.stderr
+    assert str(folder / "pratique.db") in brought.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("", "cannot be used"), ("-----BEGIN CERTIFICATE-----\nAA", "cannot be used")]
+)
+def test_a_certificate_that_is_none_is_told_before_anything_listens(
+    migrated: Run, tmp_path: Path, content: str, said: str
+) -> None:
+    cert = tmp_path / "server.crt"
+    cert.write_text(content)
+
+    result = migrated("serve", "--tls-cert", str(cert), "--tls-key", str(cert))
+
+    assert result.exit_code == 2
+    assert str(cert) in result.stderr
+    assert said in result.stderr
+
+
+def test_a_taken_port_is_one_sentence(migrated: Run) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        bind = f"127.0.0.1:{taken.getsockname()[1]}"
+
+        result = migrated("serve", "--bind", bind)
+
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {bind} is in use: stop whoever listens there, or choose another.\n"
 
 
 def test_a_token_stands_alone_on_standard_output(migrated: Run) -> None:

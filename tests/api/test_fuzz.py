@@ -34,7 +34,7 @@ from tests.api.conftest import Asker
 from tests.api.v1.fleet import SERIALS, admit
 from tests.clock import Clock
 
-CASES = 34 * int(os.environ.get("PRATIQUE_FUZZ", "1"))
+CASES = 32 * int(os.environ.get("PRATIQUE_FUZZ", "1"))
 """Requests for each operation and engine."""
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -15,6 +16,7 @@ from registry.main import ON_THE_SERVER, OVER_HTTP, main
 
 WITHOUT_SERVER = """
 import sys
+from pathlib import Path
 class Missing:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {"peewee", "playhouse", "psycopg", "flask", "gunicorn", "marshmallow"}:
@@ -90,3 +92,17 @@ def test_nothing_that_a_machine_says_steers_the_terminal() -> None:
 def test_times_are_shown_to_the_second_and_other_words_whole() -> None:
     assert short_time("2026-11-29T12:00:00.123456Z") == "2026-11-29T12:00:00Z"
     assert short_time("1654922006312-with-a-long-tail-Z") == "1654922006312-with-a-long-tail-Z"
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_authorities_that_cannot_be_read_are_told_in_a_sentence(tmp_path: Path, content: str | None) -> None:
+    place = tmp_path / "ca.pem"
+    if content is not None:
+        place.write_text(content)
+    settings = {"PRATIQUE_URL": "https://127.0.0.1:1", "PRATIQUE_TOKEN": "prq_x", "PRATIQUE_CA_FILE": str(place)}
+
+    for command in (["node", "list"], ["admit", "node-a"]):
+        result = CliRunner(env=settings).invoke(main, command, catch_exceptions=False)
+
+        assert result.exit_code == 2
+        assert f"PRATIQUE_CA_FILE {place}" in result.stderr

@@ -292,7 +292,6 @@ def test_a_hold_on_a_device_that_is_missing_here_still_meets_the_node(fleet: Fle
         until=fleet.clock.now + timedelta(hours=1),
         reason="x",
         actor=ALICE,
-        policy=fleet.policy,
         now=fleet.clock.now,
     )
     assert "device_quarantined" in fleet.codes()

@@ -29,14 +29,14 @@ def a(fleet: Fleet, *devices: Any) -> dict[str, Any]:
 
 
 def conflicts(fleet: Fleet, **filters: str) -> list[dict[str, Any]]:
-    return list_conflicts(fleet.db, filters, EVERYTHING, now=fleet.clock.now).items
+    return list_conflicts(fleet.db, filters, EVERYTHING).items
 
 
 def rule(fleet: Fleet, as_: str, reason: str = "looked at it") -> dict[str, Any]:
     """Rule on the one open conflict."""
     (conflict,) = conflicts(fleet, state="open")
     return resolve_conflict(
-        fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, policy=fleet.policy, now=fleet.clock.now
+        fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, now=fleet.clock.now
     )
 
 
@@ -105,7 +105,7 @@ def test_each_contradiction_opens_a_conflict_that_keeps_its_node_out(fleet: Flee
     assert {one["rule"] for one in opened} == {name}
     assert is_disputed(fleet)
     assert show_device(fleet.db, uuid(1), now=fleet.clock.now)["state"] == "conflict"
-    told = list_events(fleet.db, {"type": "conflict.opened"}, EVERYTHING, now=fleet.clock.now).items
+    told = list_events(fleet.db, {"type": "conflict.opened"}, EVERYTHING).items
     assert {one["data"]["conflict"] for one in told} == {one["id"] for one in opened}
 
 
@@ -144,7 +144,7 @@ def test_a_conflict_made_by_one_list_ends_when_a_covering_list_no_longer_shows_i
     a(fleet, gpu(20), gpu(21))
     assert not is_disputed(fleet)
     assert conflicts(fleet, state="open") == []
-    told = list_events(fleet.db, {"type": "conflict.resolved"}, EVERYTHING, now=fleet.clock.now).items
+    told = list_events(fleet.db, {"type": "conflict.resolved"}, EVERYTHING).items
     assert {one["actor"]["kind"] for one in told} == {"system"}
 
 
@@ -193,7 +193,7 @@ def test_what_cannot_be_one_device_is_not_ruled_the_same(fleet: Fleet, name: str
     conflict = conflicts(fleet, state="open")[0]["id"]
     with pytest.raises(InvalidField):
         resolve_conflict(
-            fleet.db, conflict, reason="x", as_="same_device", actor=ALICE, policy=fleet.policy, now=fleet.clock.now
+            fleet.db, conflict, reason="x", as_="same_device", actor=ALICE, now=fleet.clock.now
         )
     assert is_disputed(fleet)
 
@@ -220,5 +220,5 @@ def test_a_ruling_needs_a_reason_and_an_open_conflict(fleet: Fleet) -> None:
     for conflict, error in ((ended["id"], NotOpen), ("nothing", NotFound)):
         with pytest.raises(error):
             resolve_conflict(
-                fleet.db, conflict, reason="x", as_="same_device", actor=ALICE, policy=fleet.policy, now=fleet.clock.now
+                fleet.db, conflict, reason="x", as_="same_device", actor=ALICE, now=fleet.clock.now
             )

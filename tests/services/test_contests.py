@@ -26,14 +26,14 @@ def a(fleet: Fleet, *devices: Any) -> dict[str, Any]:
 
 
 def conflicts(fleet: Fleet, **filters: str) -> list[dict[str, Any]]:
-    return list_conflicts(fleet.db, filters, EVERYTHING, now=fleet.clock.now).items
+    return list_conflicts(fleet.db, filters, EVERYTHING).items
 
 
 def rule(fleet: Fleet, as_: str, reason: str = "looked at it") -> dict[str, Any]:
     """Rule on the one open conflict."""
     (conflict,) = conflicts(fleet, state="open")
     return resolve_conflict(
-        fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, policy=fleet.policy, now=fleet.clock.now
+        fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, now=fleet.clock.now
     )
 
 

@@ -20,7 +20,7 @@ SLOT = str(gpu(1).slot)
 
 
 def withdraw(fleet: Fleet, failure_id: str, reason: str = "a test") -> dict[str, Any]:
-    return withdraw_failure(fleet.db, failure_id, reason=reason, actor=ALICE, policy=fleet.policy, now=fleet.clock.now)
+    return withdraw_failure(fleet.db, failure_id, reason=reason, actor=ALICE, now=fleet.clock.now)
 
 
 def from_node(fleet: Fleet, token_of: str, **what: Any) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def from_node(fleet: Fleet, token_of: str, **what: Any) -> dict[str, Any]:
     failure = ReportedFailure(what.pop("failure_id", "f"), what.pop("code", "xid_48"), **what)
     actor = Actor(ActorKind.NODE, token_of)
     return record_failures(
-        fleet.db, [failure], actor=actor, node_scope=token_of, policy=fleet.policy, now=fleet.clock.now
+        fleet.db, [failure], actor=actor, node_scope=token_of, now=fleet.clock.now
     )[0]
 
 
@@ -112,7 +112,7 @@ def test_a_fault_seen_again_in_a_boot_is_one_fault_with_a_count_and_a_last_time(
         fleet.clock.now = start + timedelta(seconds=seconds)
         seen = (ReportedFailure(f"f-{number}", "xid_79", slot=SLOT, occurred_at=fleet.clock.now),) if seconds else ()
         fleet.report(failures=seen)
-    failures = list_failures(fleet.db, {}, EVERYTHING, now=fleet.clock.now).items
+    failures = list_failures(fleet.db, {}, EVERYTHING).items
     assert [(one["count"], one["last_at"]) for one in failures] == [(3, "2026-11-29T12:41:41.000000Z")]
     assert len(fleet.open_holds()) == 1
 
@@ -129,7 +129,7 @@ def test_a_log_that_is_read_from_its_beginning_again_and_again_is_counted_once(f
         fleet.clock.advance(30)
         fleet.report(failures=tuple(lines))
     assert fleet.decide().admitted
-    (failure,) = list_failures(fleet.db, {}, EVERYTHING, now=fleet.clock.now).items
+    (failure,) = list_failures(fleet.db, {}, EVERYTHING).items
     assert (failure["count"], failure["last_at"]) == (3, "2026-11-29T12:01:30.000000Z")
 
 
@@ -184,7 +184,7 @@ def test_everything_about_a_fault_is_in_the_devices_history(fleet: Fleet) -> Non
     fleet.report()
     id_ = fleet.fail("xid_48", device=uuid(1), occurred_at=fleet.clock.now)["failure"]["id"]
     withdraw(fleet, id_)
-    told = device_history(fleet.db, serial(1), EVERYTHING, now=fleet.clock.now).items
+    told = device_history(fleet.db, serial(1), EVERYTHING).items
     kept = [one for one in told if one["type"].startswith(("failure.", "quarantine."))]
     assert [one["type"] for one in kept] == ["failure.recorded", "quarantine.opened", "failure.withdrawn"]
     assert {one["data"]["serial"] for one in kept} == {serial(1)}

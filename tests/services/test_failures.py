@@ -17,7 +17,7 @@ SLOT = str(gpu(1).slot)
 
 
 def withdraw(fleet: Fleet, failure_id: str, reason: str = "a test") -> dict[str, Any]:
-    return withdraw_failure(fleet.db, failure_id, reason=reason, actor=ALICE, policy=fleet.policy, now=fleet.clock.now)
+    return withdraw_failure(fleet.db, failure_id, reason=reason, actor=ALICE, now=fleet.clock.now)
 
 
 def where(item: dict[str, Any]) -> tuple[Any, ...]:
@@ -60,7 +60,7 @@ def test_a_slice_of_no_known_gpu_is_kept_and_makes_no_device(fleet: Fleet) -> No
 def test_an_unknown_device_is_refused_and_hinders_no_other(fleet: Fleet) -> None:
     fleet.report()
     faults = [ReportedFailure("a", "xid_48", device="1699999999999"), ReportedFailure("b", "xid_48", device=serial(1))]
-    items = record_failures(fleet.db, faults, actor=ALICE, node_scope=None, policy=fleet.policy, now=fleet.clock.now)
+    items = record_failures(fleet.db, faults, actor=ALICE, node_scope=None, now=fleet.clock.now)
     assert [(one["outcome"], one.get("code")) for one in items] == [("refused", "not_found"), ("recorded", None)]
 
 
@@ -109,7 +109,7 @@ def test_a_fault_before_the_first_list_of_a_boot_belongs_to_what_that_list_shows
     fleet.clock.advance(30)
     fleet.report()
     assert fleet.codes() == ["device_quarantined", "passes_insufficient"]
-    shown = list_failures(fleet.db, {"device": serial(1)}, EVERYTHING, now=fleet.clock.now).items
+    shown = list_failures(fleet.db, {"device": serial(1)}, EVERYTHING).items
     assert [(one["id"], one["attached"]) for one in shown] == [(item["failure"]["id"], True)]
 
 
@@ -128,7 +128,7 @@ def test_a_fault_of_a_new_boot_does_not_blame_the_unit_that_was_there_before(fle
     fleet.clock.advance(60)
     evidence = (ReportedFailure("f", "xid_79", slot=SLOT, occurred_at=booted),)
     fleet.report(boot="boot-2", devices=[gpu(0), gpu(9, at=1), gpu(2), gpu(3)], failures=evidence)
-    shown = list_failures(fleet.db, {}, EVERYTHING, now=fleet.clock.now).items
+    shown = list_failures(fleet.db, {}, EVERYTHING).items
     assert [one["serial"] for one in shown] == [serial(9)]
 
 
@@ -140,7 +140,7 @@ def test_a_fault_of_a_new_boot_waits_when_its_report_brings_no_list(fleet: Fleet
     assert "fault_unattached" in fleet.codes()
     fleet.clock.advance(30)
     fleet.report(boot="boot-2", devices=[gpu(0), gpu(9, at=1), gpu(2), gpu(3)])
-    assert [one["serial"] for one in list_failures(fleet.db, {}, EVERYTHING, now=fleet.clock.now).items] == [serial(9)]
+    assert [one["serial"] for one in list_failures(fleet.db, {}, EVERYTHING).items] == [serial(9)]
 
 
 def test_a_unit_that_a_new_boot_does_not_list_is_blamed_by_its_open_place(fleet: Fleet) -> None:
@@ -148,7 +148,7 @@ def test_a_unit_that_a_new_boot_does_not_list_is_blamed_by_its_open_place(fleet:
     fleet.clock.advance(60)
     evidence = (ReportedFailure("f", "xid_79", slot=SLOT, occurred_at=fleet.clock.now),)
     fleet.report(boot="boot-2", devices=[gpu(0), gpu(2), gpu(3)], failures=evidence)
-    assert [one["serial"] for one in list_failures(fleet.db, {}, EVERYTHING, now=fleet.clock.now).items] == [serial(1)]
+    assert [one["serial"] for one in list_failures(fleet.db, {}, EVERYTHING).items] == [serial(1)]
 
 
 def test_an_empty_slot_blames_nobody_who_came_later(fleet: Fleet) -> None:

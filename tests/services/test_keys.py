@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from registry.config import Settings
-from registry.services.keys import check_fingerprints, ensure_keys, list_fingerprints, load_pepper, load_signing_key
+from registry.services.keys import (
+    check_fingerprints,
+    ensure_keys,
+    is_bound,
+    list_fingerprints,
+    load_pepper,
+    load_signing_key,
+)
 from registry.store.database import Database
 from registry.store.migrations import NotReady, list_faults
 
@@ -33,6 +40,20 @@ def test_keys_are_made_once_for_their_owner_only(tmp_path: Path) -> None:
     assert before == (load_pepper(settings), load_signing_key(settings))
     assert (len(before[0]), len(before[1])) == (64, 32)
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["pratique.pepper", "pratique.signing"]
+
+
+def test_a_database_that_is_bound_to_its_keys_gets_no_other(db: Database, now: datetime, tmp_path: Path) -> None:
+    settings = make_settings(tmp_path / "data")
+    assert not is_bound(db)
+    ensure_keys(settings)
+    check_fingerprints(db, settings, now)
+    lost = tmp_path / "data" / "pratique.pepper"
+    lost.unlink()
+
+    assert is_bound(db)
+    with pytest.raises(NotReady, match=r"pratique\.pepper.*restore the file"):
+        ensure_keys(settings, is_bound=True)
+    assert not lost.exists()
 
 
 def test_makers_at_once_agree(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_release_needs_a_reason(fleet: Fleet, reason: str) -> None:
     hold = fleet.hold({"device": serial(1)})[0]["quarantine"]["id"]
     with pytest.raises(InvalidField):
         release_quarantine(
-            fleet.db, hold, reason=reason, actor=ALICE, role="operator", policy=fleet.policy, now=fleet.clock.now
+            fleet.db, hold, reason=reason, actor=ALICE, role="operator", now=fleet.clock.now
         )
     with pytest.raises(NotFound):
         fleet.release("nothing")
@@ -78,9 +78,9 @@ def test_a_hold_that_ends_at_its_expiry_ends_read_or_swept(fleet: Fleet) -> None
     assert fleet.decide().admitted
     assert show_quarantine(fleet.db, hold, now=fleet.clock.now)["state"] == "released"
     assert fleet.open_holds() == []
-    sweep(fleet.db, policy=fleet.policy, now=fleet.clock.now)
-    sweep(fleet.db, policy=fleet.policy, now=fleet.clock.now)
-    told = list_events(fleet.db, {"type": "quarantine.released"}, EVERYTHING, now=fleet.clock.now).items
+    sweep(fleet.db, now=fleet.clock.now)
+    sweep(fleet.db, now=fleet.clock.now)
+    told = list_events(fleet.db, {"type": "quarantine.released"}, EVERYTHING).items
     assert [one["data"]["quarantine"] for one in told] == [hold]
     assert fleet.decide().admitted
 
@@ -129,7 +129,7 @@ def test_a_dry_run_says_the_same_and_does_nothing(fleet: Fleet) -> None:
     before = fleet.decide().sequence
     asked = ({"device": serial(1)}, {"device": uuid(1)}, {"device": "1699999999999"}, {"node": "node-a"})
     command = OpenQuarantines(targets=asked, reason="x")
-    items = open_quarantines(fleet.db, command, actor=ALICE, policy=fleet.policy, now=fleet.clock.now, dry_run=True)
+    items = open_quarantines(fleet.db, command, actor=ALICE, now=fleet.clock.now, dry_run=True)
     assert (fleet.decide().sequence, fleet.decide().admitted) == (before, True)
     assert outcomes(items) == ["opened", "already_open", "refused", "opened"]
     assert outcomes(fleet.hold(*asked)) == outcomes(items)
@@ -139,7 +139,7 @@ def test_a_dry_run_says_too_that_a_hold_would_rest_on_a_place(fleet: Fleet) -> N
     fleet.report(devices=[*(gpu(n) for n in range(4)), efa(1)])
     command = OpenQuarantines(targets=({"device": show_node_device(fleet, "efa")},), reason="x")
     acts = [
-        open_quarantines(fleet.db, command, actor=ALICE, policy=fleet.policy, now=fleet.clock.now, dry_run=is_dry)[0]
+        open_quarantines(fleet.db, command, actor=ALICE, now=fleet.clock.now, dry_run=is_dry)[0]
         for is_dry in (True, False)
     ]
     assert acts[0]["message"] == acts[1]["message"]

@@ -59,7 +59,7 @@ def test_a_gpu_is_held_with_its_board_and_units_found_later_are_held_too(fleet: 
     assert (hold["scope"], hold["target_kind"], hold["match"]) == ("board", "board", "hardware")
     fleet.report(devices=TWINS)
     assert held(fleet) == [uuid(1), uuid(2)]
-    told = device_history(fleet.db, uuid(2), EVERYTHING, now=fleet.clock.now).items
+    told = device_history(fleet.db, uuid(2), EVERYTHING).items
     assert "device.registered" in [one["type"] for one in told]
 
 
@@ -119,7 +119,7 @@ def test_an_identifier_never_seen_is_held_when_it_turns_up(
     assert fleet.codes() == ["device_quarantined"]
     assert held(fleet) == [uuid(1)]
     assert len(show_quarantine(fleet.db, hold["id"], now=fleet.clock.now)["devices"]) == 1
-    events = device_history(fleet.db, uuid(1), EVERYTHING, now=fleet.clock.now).items
+    events = device_history(fleet.db, uuid(1), EVERYTHING).items
     assert events[0]["data"]["quarantines"] == [hold["id"]]
 
 
@@ -149,9 +149,9 @@ def test_an_identifier_that_an_operator_rules_to_be_a_known_unit_meets_it(fleet:
     fleet.hold(ident("serial", serial(77)))
     fleet.report(devices=[gpu(1, serial=serial(77))])
     assert "identity_conflict" in fleet.codes()
-    conflict = list_conflicts(fleet.db, {}, EVERYTHING, now=fleet.clock.now).items[0]["id"]
+    conflict = list_conflicts(fleet.db, {}, EVERYTHING).items[0]["id"]
     resolve_conflict(
-        fleet.db, conflict, reason="new label", as_="same_device", actor=ALICE, policy=fleet.policy, now=fleet.clock.now
+        fleet.db, conflict, reason="new label", as_="same_device", actor=ALICE, now=fleet.clock.now
     )
     fleet.report(devices=[gpu(1, serial=serial(77))])
     assert held(fleet) == [uuid(1)]

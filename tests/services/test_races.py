@@ -34,7 +34,7 @@ SECONDS = 1.0
 
 
 def types(fleet: Fleet, node: str = "node-a") -> Counter[str]:
-    page = history.node_history(fleet.db, node, PageRequest(1000, None, newest_first=False), now=fleet.clock.now)
+    page = history.node_history(fleet.db, node, PageRequest(1000, None, newest_first=False))
     return Counter(event["type"] for event in page.items)
 
 
@@ -278,7 +278,7 @@ def test_a_hold_that_ran_out_is_ended_once_by_all_who_sweep(fleet: Fleet) -> Non
     fleet.hold({"device": serial(0)}, release_policy="at_expiry", expires_at=fleet.clock.now + timedelta(seconds=60))
     fleet.clock.advance(61)
 
-    together(*[lambda: sweep(fleet.db, policy=fleet.policy, now=fleet.clock.now)] * RACERS)
+    together(*[lambda: sweep(fleet.db, now=fleet.clock.now)] * RACERS)
 
     assert types(fleet)["quarantine.released"] == 1
 
@@ -291,5 +291,5 @@ def test_one_outage_is_noted_once_by_all_workers_that_come_back(fleet: Fleet) ->
 
     assert sum(outage is not None for outage in found) == 1
     page = PageRequest(1000, None, newest_first=False)
-    resumed = history.list_events(fleet.db, {"type": "service.resumed"}, page, now=fleet.clock.now)
+    resumed = history.list_events(fleet.db, {"type": "service.resumed"}, page)
     assert len(resumed.items) == 1

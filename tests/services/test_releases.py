@@ -55,7 +55,7 @@ def test_a_boot_and_two_clean_runs_release_and_keep_the_passes_that_earned_it(fl
     run(fleet, 1, boot="boot-2")
     assert state(fleet, hold) == "released"
     assert fleet.decide().admitted
-    told = list_events(fleet.db, {"type": "quarantine.released"}, EVERYTHING, now=fleet.clock.now).items
+    told = list_events(fleet.db, {"type": "quarantine.released"}, EVERYTHING).items
     assert [one["actor"]["kind"] for one in told] == ["system"]
 
 
@@ -169,7 +169,6 @@ def free(fleet: Fleet, *targets: dict[str, Any], role: str = "operator", dry_run
         reason="back to work",
         actor=ALICE,
         role=role,
-        policy=fleet.policy,
         now=fleet.clock.now,
         dry_run=dry_run,
     )

@@ -26,7 +26,6 @@ def waive(fleet: Fleet, count: int, *, until: datetime | None = None, seconds: f
         until=until or fleet.clock.now + timedelta(seconds=seconds),
         reason="the spare comes on Friday",
         actor=ALICE,
-        policy=fleet.policy,
         now=fleet.clock.now,
     )
 
@@ -43,7 +42,7 @@ def retire(fleet: Fleet, node: str = "node-a") -> dict[str, Any]:
 
 
 def happened(fleet: Fleet, *types: str) -> list[str]:
-    told = node_history(fleet.db, "node-a", EVERYTHING, now=fleet.clock.now).items
+    told = node_history(fleet.db, "node-a", EVERYTHING).items
     return [one["type"] for one in told if one["type"] in types]
 
 
@@ -69,8 +68,8 @@ def test_a_waiver_admits_a_short_node_until_its_end(fleet: Fleet) -> None:
         fleet.clock.advance(30)
         fleet.report(devices=THREE)
     assert fleet.codes() == ["device_missing", "check_failing", "passes_insufficient"]
-    sweep(fleet.db, policy=fleet.policy, now=fleet.clock.now)
-    sweep(fleet.db, policy=fleet.policy, now=fleet.clock.now)
+    sweep(fleet.db, now=fleet.clock.now)
+    sweep(fleet.db, now=fleet.clock.now)
     assert happened(fleet, "waiver.granted", "waiver.ended") == ["waiver.granted", "waiver.ended"]
 
 
@@ -142,7 +141,7 @@ def test_maintenance_keeps_a_node_out_until_its_time(fleet: Fleet) -> None:
         fleet.clock.advance(30)
         fleet.report()
     assert fleet.decide().admitted
-    sweep(fleet.db, policy=fleet.policy, now=fleet.clock.now)
+    sweep(fleet.db, now=fleet.clock.now)
     assert happened(fleet, "maintenance.started", "maintenance.ended") == ["maintenance.started", "maintenance.ended"]
     assert state(fleet) == "admitted"
 

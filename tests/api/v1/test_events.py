@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import pytest
 
 from registry.domain.errors import StoreUnavailable
 from registry.services import export
+from registry.store import history as store_history
 from tests.api.conftest import Asker
 from tests.api.v1.fleet import admit
 from tests.clock import Clock
@@ -72,3 +75,87 @@ def test_the_chain_is_verified(auditor: Asker, operator: Asker, node: Asker, clo
 
     assert found["ok"] is True
     assert found["entries"] == found["head_sequence"] > 3
+
+
+def test_an_exported_line_is_the_event_as_a_page_has_it(
+    auditor: Asker, operator: Asker, node: Asker, clock: Clock
+) -> None:
+    admit(operator, node, clock)
+    every = auditor.get("/v1/events?limit=1000").json["items"]
+
+    assert [json.loads(line) for line in auditor.get("/v1/events/export").text.splitlines()] == every
+
+
+def test_a_line_that_somebody_edited_is_shown_as_it_is() -> None:
+    line = json.loads(export._line((7, '{"edited":true}', "a" * 64, "b" * 64)))
+
+    assert line == {"body": '{"edited":true}', "prev_hash": "a" * 64, "hash": "b" * 64}
+
+
+def test_the_export_comes_in_pieces_and_goes_on_from_any_line(
+    auditor: Asker, operator: Asker, node: Asker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admit(operator, node, clock)
+    whole = auditor.get("/v1/events/export").text
+    monkeypatch.setattr(export, "PIECE", 3)
+
+    streamed = auditor.get("/v1/events/export")
+
+    assert streamed.text == whole
+    for line in whole.splitlines():
+        sequence = json.loads(line)["sequence"]
+        rest = auditor.get(f"/v1/events/export?after={sequence}").text
+        assert whole.endswith(rest)
+        assert len(rest.splitlines()) == len(whole.splitlines()) - sequence
+
+
+def test_events_written_while_the_export_runs_are_left_for_the_next_one(
+    auditor: Asker, operator: Asker, node: Asker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admit(operator, node, clock)
+    monkeypatch.setattr(export, "PIECE", 1)
+    count = len(auditor.get("/v1/events/export").text.splitlines())
+
+    stream = iter(auditor.get("/v1/events/export").response)
+    first = next(stream)
+    operator.put("/v1/profiles/later", json={"gpu": {"count": 1}})
+
+    assert len([first, *stream]) == count
+
+
+def test_the_export_is_csv_for_whoever_asks_for_it(auditor: Asker, operator: Asker, node: Asker, clock: Clock) -> None:
+    admit(operator, node, clock)
+    operator.post("/v1/quarantines", json={"targets": [{"device": "1654000000001"}], "reason": 'said "no", twice\n'})
+    every = auditor.get("/v1/events?limit=1000").json["items"]
+
+    exported = auditor.get("/v1/events/export", headers={"Accept": "text/csv"})
+
+    rows = list(csv.DictReader(io.StringIO(exported.text, newline="")))
+    assert exported.content_type == "text/csv; charset=utf-8"
+    assert [int(row["sequence"]) for row in rows] == [event["sequence"] for event in every]
+    assert [json.loads(row["data"]) for row in rows] == [event["data"] for event in every]
+    assert [(row["hash"], row["at"], row["type"]) for row in rows] == [(e["hash"], e["at"], e["type"]) for e in every]
+    assert {row["serial"] for row in rows if row["type"] == "device.registered"} == {"1654000000001", "1654000000002"}
+    assert {row["actor"] for row in rows if row["type"] == "quarantine.opened"} == {"operator:alice"}
+
+
+def test_a_csv_stream_that_cannot_begin_is_a_503(auditor: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the disk is gone")
+
+    monkeypatch.setattr(store_history, "sealed_rows", fail)
+
+    response = auditor.get("/v1/events/export", headers={"Accept": "text/csv"})
+
+    assert response.json["code"] == "store_unavailable"
+
+
+def test_events_about_a_hold_are_found_by_it(auditor: Asker, operator: Asker) -> None:
+    target = {"identifier": {"kind": "gpu", "type": "serial", "value": "1"}}
+    opened = operator.post("/v1/quarantines", json={"targets": [target], "reason": "x"}).json
+    hold = opened["items"][0]["quarantine"]["id"]
+
+    found = auditor.get(f"/v1/events?quarantine={hold}").json["items"]
+
+    assert [event["type"] for event in found] == ["quarantine.opened"]
+    assert auditor.get(f"/v1/events?quarantine={hold}&node=node-a").json["items"] == []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from api.openapi import FLAGS, NUMBERS
+from api.schemas.shown import COMPONENTS
 from api.v1 import conflicts, devices, events, failures, nodes, quarantines, tokens
 from tests.api.conftest import Asker
 from tests.api.v1.fleet import SERIALS, admit, report, send
@@ -36,7 +37,20 @@ def is_time(name: str) -> bool:
     return name.endswith(("_at", "_until"))
 
 
-def value_of(name: str) -> str:
+WORDS = {
+    "nodes": nodes.WORDS,
+    "devices": devices.WORDS,
+    "failures": failures.WORDS,
+    "quarantines": quarantines.WORDS,
+    "conflicts": conflicts.WORDS,
+    "tokens": tokens.WORDS,
+    "events": events.WORDS,
+}
+
+
+def value_of(noun: str, name: str) -> str:
+    if name in WORDS[noun]:
+        return str(list(WORDS[noun][name])[-1])
     if name in FLAGS:
         return "true"
     return VALUES.get(name, "1999-01-01T00:00:00Z.." if is_time(name) else "7" if name in NUMBERS else "x")
@@ -46,7 +60,7 @@ def value_of(name: str) -> str:
 @pytest.mark.parametrize("noun", sorted(FILTERS))
 def test_a_filter_is_taken(admin: Asker, node: Asker, clock: Clock, noun: str, order: str) -> None:
     admit(admin, node, clock)
-    query = {name: value_of(name) for name in FILTERS[noun]}
+    query = {name: value_of(noun, name) for name in FILTERS[noun]}
 
     alone = {
         name: admin.get(f"/v1/{noun}", query_string={name: value, "order": order}) for name, value in query.items()
@@ -124,3 +138,28 @@ def test_a_filter_that_cannot_be_read_is_named(admin: Asker, noun: str, name: st
 
     assert refused.status_code == 422
     assert [error["pointer"] for error in refused.json["errors"]] == [f"/{name}"]
+
+
+@pytest.mark.parametrize(("noun", "name"), [(noun, name) for noun, words in WORDS.items() for name in words])
+def test_a_misspelt_word_is_refused_and_the_right_ones_are_named(admin: Asker, noun: str, name: str) -> None:
+    refused = admin.get(f"/v1/{noun}", query_string={name: "opne"})
+
+    assert refused.status_code == 422
+    assert refused.json["code"] == "invalid_field"
+    assert [error["pointer"] for error in refused.json["errors"]] == [f"/{name}"]
+    assert all(str(word) in refused.json["errors"][0]["detail"] for word in WORDS[noun][name])
+
+
+def test_every_field_of_few_words_is_one_whose_values_are_named() -> None:
+    shown = {"nodes": "Node", "devices": "Device", "failures": "Failure", "quarantines": "Quarantine"}
+    shown |= {"conflicts": "Conflict", "tokens": "Token", "events": "Event"}
+    for noun, schema in shown.items():
+        few = {name for name, field in COMPONENTS[schema]["properties"].items() if "enum" in field}
+        assert few & set(FILTERS[noun]) <= set(WORDS[noun]), noun
+
+
+def test_a_cursor_that_is_too_long_is_no_cursor_of_ours(admin: Asker) -> None:
+    refused = admin.get("/v1/nodes", query_string={"cursor": "a" * 2000})
+
+    assert refused.status_code == 422
+    assert "longer than any that this service makes" in refused.json["detail"]

@@ -19,7 +19,7 @@ from registry.store.nodes import load_checks
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NodeSummary:
     """A node's rows, and whether there is anything beside them. Before a report the fields up to `listed` are empty.
 
     `checks` are left out when all are clean: then none of them speaks against the node.
@@ -64,29 +64,30 @@ _HELD = " OR ".join(
     )
 )
 
-_STANDING = (
+_SUMMARY = (
     "SELECT n.id, n.name, n.retired_at, n.maintenance_until, n.maintenance_reason, s.instance_id, i.provider_id, "
     "i.chassis, s.profile, f.body, s.reported_at, s.have, s.counted_start, s.checks, s.listed, "
     f"{_HELD}, "
     "EXISTS (SELECT 1 FROM conflict_party c WHERE c.kind = 'node' AND c.ref = n.id AND c.is_open = 1), "
     f"EXISTS (SELECT 1 FROM placement p {_HERE} AND p.missing_since IS NOT NULL), "
-    "EXISTS (SELECT 1 FROM failure u WHERE u.instance_id = s.instance_id AND u.is_unattached = 1 AND u.state = 'active'), "
+    "EXISTS (SELECT 1 FROM failure u WHERE u.instance_id = s.instance_id AND u.is_unattached = 1 "
+    "AND u.state = 'active'), "
     "EXISTS (SELECT 1 FROM waiver w WHERE w.node_id = n.id AND w.ended_at IS NULL) "
     "FROM node n LEFT JOIN node_state s ON s.node_id = n.id LEFT JOIN instance i ON i.id = s.instance_id "
     "LEFT JOIN profile f ON f.name = s.profile WHERE n.name = ?"
 )
 
 
-def find_standing(snapshot: Snapshot, name: str) -> Standing | None:
+def find_summary(snapshot: Snapshot, name: str) -> NodeSummary | None:
     """Return what a decision about the node of this name starts from."""
-    row = snapshot.one(_STANDING, (name,))
+    row = snapshot.one(_SUMMARY, (name,))
     if row is None:
         return None
     id_, name, retired, until, reason, instance, provider, chassis, profile, body, reported, have, counted = row[:13]
     checks, listed, *signs = row[13:]
     is_held, is_disputed, is_missing_devices, is_unattached, is_waived = map(bool, signs)
     at = from_micros
-    return Standing(
+    return NodeSummary(
         id_,
         name,
         at(retired),
