@@ -17,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -25,6 +27,9 @@ from psycopg import sql
 
 START_SECONDS = 60.0
 """How long a server may take to answer. It needs one; a machine under load needs more."""
+
+STOP_SECONDS = 60.0
+"""How long it may take to end: one that was measured has much to write."""
 
 SOCKET_PATH_BYTES = 107
 """What the kernel leaves for the path of a Unix socket (man 7 unix: sun_path holds 108 bytes, one of them the end)."""
@@ -37,6 +42,15 @@ SETTINGS = (
     "max_connections=200",
     "timezone=America/New_York",  # not UTC, so that a query which leans on the session's zone is found out
 )
+
+DURABLE = (
+    "listen_addresses=",
+    "max_connections=200",
+    "timezone=America/New_York",
+    "shared_buffers=2GB",
+    "max_wal_size=8GB",
+)
+"""For measuring: every commit waits for the disk, and memory is what a server of its own would have."""
 
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "TZ": "UTC"}
 
@@ -73,17 +87,33 @@ def find_programs() -> Path:
 class Server:
     """One PostgreSQL cluster in a folder of its own, with a superuser `postgres` that needs no password."""
 
-    def __init__(self) -> None:
-        """Make the cluster, start it and wait until it answers. Raises RuntimeError with the server's own log."""
+    def __init__(
+        self,
+        *,
+        data: Path | None = None,
+        settings: Sequence[str] = SETTINGS,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Make the cluster, start it and wait until it answers. Raises RuntimeError with the server's own log.
+
+        A cluster in a folder `data` is kept when the server ends, and taken up again when there is one.
+        """
         self.folder = _make_folder()
+        self._data = data or self.folder / "data"
+        self._settings = settings
+        self._environment = {**ENVIRONMENT, **environment}
         self._process: subprocess.Popen[bytes] | None = None
         try:
             account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
             self._identity = (account.pw_uid, account.pw_gid) if account else (0, 0)
             if account:
                 os.chown(self.folder, *self._identity)
+            if account and data is not None:
+                data.mkdir(mode=0o700, exist_ok=True)
+                os.chown(data, *self._identity)
             self._programs = self._reachable_programs()
-            self._initialise()
+            if not (self._data / "PG_VERSION").exists():
+                self._initialise()
             self._process = self._start()
             self._admin = self._wait_until_it_answers(self._process)
         except BaseException:
@@ -110,8 +140,13 @@ class Server:
         """Drop a database, whoever is connected to it. One that does not exist is no mistake."""
         self._admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
+    @property
+    def pid(self) -> int:
+        """The process that all others of the server are children of."""
+        return self._process.pid if self._process else 0
+
     def stop(self) -> None:
-        """Stop the server and remove everything it wrote."""
+        """Stop the server and remove everything it wrote, a cluster that is to be kept excepted."""
         self._admin.close()
         self._end_process()
 
@@ -119,7 +154,7 @@ class Server:
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)  # PostgreSQL's "fast shutdown": it waits for no client
             try:
-                self._process.wait(timeout=10)
+                self._process.wait(timeout=STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -155,7 +190,7 @@ class Server:
     def _initialise(self) -> None:
         place = [
             str(self._programs / "initdb"),
-            f"--pgdata={self.folder / 'data'}",
+            f"--pgdata={self._data}",
             "--encoding=UTF8",
             "--locale=C.UTF-8",
         ]
@@ -167,14 +202,14 @@ class Server:
             raise RuntimeError(f"initdb: {made.stdout!r} {made.stderr!r}")
 
     def _start(self) -> subprocess.Popen[bytes]:
-        options = [word for setting in SETTINGS for word in ("-c", setting)]
-        server = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), "-k", str(self.folder), *options]
+        options = [word for setting in self._settings for word in ("-c", setting)]
+        server = [str(self._programs / "postgres"), "-D", str(self._data), "-k", str(self.folder), *options]
         launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid()), *map(str, self._identity)]
         with (self.folder / "log").open("wb") as log:
             return subprocess.Popen(
                 [*launcher, *server],
                 cwd=self.folder,
-                env=ENVIRONMENT,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

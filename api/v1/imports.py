@@ -17,8 +17,9 @@ from api.contract import says
 from api.errors import AllRefused
 from api.pagination import flag, query
 from api.schemas.document import listed, obj
-from api.schemas.quarantines import IMPORT
+from api.schemas.quarantines import IMPORT, REF_LENGTH
 from api.schemas.shown import COUNT, FLAG, TEXT, ref
+from api.text import why_not_text
 from registry.collectors import serial_list
 from registry.collectors.serial_list import ListedRow
 from registry.domain.errors import FieldError, InvalidField, MalformedBody
@@ -103,13 +104,20 @@ def _listing() -> serial_list.SerialList:
 
 def _items(row: ListedRow, kind: str) -> list[Item]:
     """One item for each thing that a row names, without an outcome yet, or one that is refused."""
-    if row.problem is not None:
-        told = {"outcome": "refused", "code": InvalidField.code, "message": f"the row {row.problem}"}
+    problem = row.problem or next(
+        (f"{type_} {why}" for type_, text in row.identifiers if (why := _why_not(text))), None
+    )
+    if problem is not None:
+        told = {"outcome": "refused", "code": InvalidField.code, "message": f"the row {problem}"}
         return [{"row": row.number, "target": None, **told}]
     return [
         {"row": row.number, "target": {"identifier": {"kind": kind, "type": str(type_), "value": value}}}
         for type_, value in row.identifiers
     ]
+
+
+def _why_not(text: str) -> str | None:
+    return why_not_text(text, REF_LENGTH)
 
 
 def _batches(asked: Sequence[Item]) -> Iterator[Sequence[Item]]:

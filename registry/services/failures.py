@@ -203,7 +203,7 @@ def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
 
 
 def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, kinds: frozenset[str], actor: Actor) -> None:
-    """Give faults that came in this boot before its first list of these kinds to what that list shows in their slots."""
+    """Give faults that came in this boot before its first list of these kinds to what it shows in their slots."""
     by_slot: dict[str | None, Placement] = {
         one.slot: one
         for one in placements.open_here(tx, boot.instance_id)

@@ -186,6 +186,8 @@ def _catch_up(
     if state.profile != report.profile:
         passes.reset(tx, name, state, why="profile_changed", detail=report.profile, actor=actor)
         state.counted_start = state.counted_end = None
+    if (state.profile, state.zone) != (report.profile, report.zone):
+        state.digest = {}
     state.profile, state.zone = report.profile, report.zone
     state.seq = state.seq if report.seq is None else report.seq
     if not is_repeated:
@@ -354,7 +356,8 @@ def _remember(
                 ],
             }
     key = heartbeat.key_of(covers)
-    state.digest.pop(key, None)
+    # A message of other kinds takes turns with this one; one that shares a kind would come again as news.
+    state.digest = {one: said for one, said in state.digest.items() if one != key and not covers & set(one.split("+"))}
     is_plain = applied is None or all(one.outcome in (Outcome.KNOWN, Outcome.NEW) for one in applied.matches)
     if is_repeated or not is_plain or report.failures or report.host or waivers_of(tx, state.node_id, tx.now):
         return

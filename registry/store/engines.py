@@ -137,7 +137,8 @@ def prepare_connection(connection: Any) -> None:
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     )
-    connection.execute(f"SET lock_timeout = {BUSY_MILLISECONDS}")
+    # A little less than for the statement, so that the error says that it was a lock.
+    connection.execute(f"SET lock_timeout = {BUSY_MILLISECONDS * 9 // 10}")
     connection.execute(f"SET statement_timeout = {BUSY_MILLISECONDS}")
     connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}")
 

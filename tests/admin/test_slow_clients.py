@@ -80,8 +80,8 @@ def test_others_are_answered_at_once_and_the_slow_are_cut(server: RunningServer)
         for number, begun in zip(slow, itertools.cycle(BEGUN), strict=False):
             slow[number].sendall(begun)
         dripping = [threading.Thread(target=drip, args=(slow[number],)) for number in range(2, SLOW, 12)]
-        for one in dripping:
-            one.start()
+        for thread in dripping:
+            thread.start()
         time.sleep(0.2)
         since = time.monotonic()
 
@@ -90,8 +90,8 @@ def test_others_are_answered_at_once_and_the_slow_are_cut(server: RunningServer)
             one.settimeout(20)
             read_to_the_end(one)
         cut_after = time.monotonic() - since
-        for one in dripping:
-            one.join()
+        for thread in dripping:
+            thread.join()
 
     assert waited < 3
     assert cut_after < 16

@@ -193,9 +193,9 @@ def test_too_many_requests_are_told_when_to_come_again(
     small_client: FlaskClient, token: Callable[..., str], clock: Clock
 ) -> None:
     headers = {"Authorization": f"Bearer {token(Role.OPERATOR, name='busy')}"}
-    answers = [small_client.get("/v1/policy", headers=headers) for _ in range(3)]
+    answers = [small_client.get("/v1/policy", headers=headers) for _ in range(2)]
 
-    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert [answer.status_code for answer in answers] == [200, 429]
     check(answers[-1], 429, "rate_limited")
     clock.advance(int(answers[-1].headers["Retry-After"]))
     assert small_client.get("/v1/policy", headers=headers).status_code == 200

@@ -29,7 +29,7 @@ def test_a_session_has_an_end_to_everything(db: Database) -> None:
 
     assert found == {
         "statement_timeout": ("10s",),
-        "lock_timeout": ("10s",),
+        "lock_timeout": ("9s",),
         "idle_in_transaction_session_timeout": ("30s",),
     }
     assert options["tcp_user_timeout"] == str(engines.BUSY_MILLISECONDS)

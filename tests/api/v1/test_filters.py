@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -101,7 +102,8 @@ def test_every_plain_field_of_an_item_is_a_filter_that_finds_it(
             if name in FREE or value is None or isinstance(value, dict | list):
                 continue
             assert name in FILTERS[noun], f"{noun} cannot be filtered by {name}"
-            found = admin.get(f"/v1/{noun}", query_string={name: str(value).lower() if value in (True, False) else value})
+            text = json.dumps(value) if isinstance(value, bool) else str(value)
+            found = admin.get(f"/v1/{noun}", query_string={name: text})
             assert found.json["items"] == [one for one in every if one[name] == value], name
 
 

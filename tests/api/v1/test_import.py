@@ -140,6 +140,7 @@ def test_a_list_has_a_limit(operator: Asker) -> None:
         ("", "text/csv", {}, "part_unreadable"),
         (b"serial\n\xff\n", "text/csv", {}, "part_unreadable"),
         (b"serial\n1\x002\n", "text/csv", {}, "invalid_field"),
+        ("serial\n" + "1" * 257 + "\n", "text/csv", {}, "invalid_field"),
     ],
 )
 def test_what_cannot_be_a_list_is_refused(

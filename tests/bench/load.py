@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How does a fleet get into a database without a million reports? Its rows are written straight, alike and true.
+
+One machine lives through the real services (`tests.bench.template`); the others get its rows with names of their own.
+The history has a valid chain: `pratique audit verify` agrees. What was loaded is kept for the next run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from registry.domain.actors import Actor, ActorKind
+from registry.domain.events import GENESIS
+from registry.services.quarantine import OpenQuarantines, open_quarantines
+from registry.store.database import open_database
+from registry.store.engines import sqlite
+from registry.store.migrations import migrate
+from registry.store.values import to_micros
+from tests.bench import machine, template
+from tests.bench.template import Template, fill_row
+from tests.postgres import Server
+from tests.project import ROOT
+
+BATCH = 5_000
+HELD_SHARE = 0.01
+"""Of all nodes, so many have a GPU in quarantine: nodes that are not measured."""
+
+Rows = Iterator[tuple[Any, ...]]
+Tick = Callable[[int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a fleet is."""
+
+    name: str
+    devices: int
+    events: int
+
+    @property
+    def nodes(self) -> int:
+        """Machines in it."""
+        return self.devices // machine.DEVICES
+
+    @property
+    def measured(self) -> int:
+        """Those, from the first on, that are reported for and asked about; the others may be put in quarantine."""
+        return self.nodes // 2
+
+
+SMALL = Size("small", 10_000, 100_000)
+LARGE = Size("large", 1_000_000, 5_000_000)
+
+
+def digest() -> str:
+    """Tell fleets apart that were made by another schema or another template."""
+    files = [*sorted((ROOT / "migrations").glob("0*.py")), *(Path(one.__file__) for one in (machine, template))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
+
+
+def sqlite_fleet(size: Size, data: Path, pepper: bytes) -> str:
+    """Return the address of a fleet in a file, loaded unless it is there from an earlier run."""
+    file = data / f"fleet-{size.name}-{size.devices}-{size.events}-{digest()}.db"
+    url = f"sqlite:///{file}"
+    mark = file.with_suffix(".loaded")
+    if not mark.exists():
+        for old in data.glob(f"{file.name}*"):
+            old.unlink()
+        _load(url, size, pepper, _into_sqlite)
+        mark.touch()
+    return url
+
+
+def postgresql_fleet(size: Size, data: Path, server: Server, pepper: bytes) -> str:
+    """Return the address of a fleet in a server whose folder is kept in `data`, loaded unless it is there."""
+    name = _database_name(size)
+    mark = data / f"{name}.loaded"
+    if mark.exists():
+        return server.url(name)
+    server.drop_database(name)
+    url = server.create_database(name)
+    _load(url, size, pepper, _into_postgresql)
+    mark.touch()
+    return url
+
+
+def is_loaded(size: Size, data: Path) -> bool:
+    """Tell whether PostgreSQL has this fleet from an earlier run."""
+    return (data / f"{_database_name(size)}.loaded").exists()
+
+
+def _database_name(size: Size) -> str:
+    return f"fleet_{size.devices}_{size.events}_{digest()}"
+
+
+def _load(
+    url: str, size: Size, pepper: bytes, write: Callable[[str, Iterable[tuple[str, tuple[str, ...], Rows]]], None]
+) -> None:
+    now = datetime.now(UTC)
+    migrate(url)
+    model = template.make_template(size.events // size.nodes, pepper, now)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns) as progress:
+        task = progress.add_task(f"{url.partition(':')[0]} {size.name}: rows", total=_count(model, size.nodes))
+        write(url, _tables(model, size.nodes, now, lambda rows: progress.advance(task, rows)))
+    _hold_some(url, size, now)
+
+
+def _count(model: Template, nodes: int) -> int:
+    rows = sum(len(rows) for _, rows in model.tables.values())
+    return nodes * (rows + len(model.events) + sum(len(one.subjects) for one in model.events))
+
+
+def _tables(model: Template, nodes: int, now: datetime, tick: Tick) -> Iterator[tuple[str, tuple[str, ...], Rows]]:
+    for table, (columns, rows) in model.tables.items():
+        yield table, columns, _ticking((fill_row(row, n) for n in range(nodes) for row in rows), tick)
+    head = [0, GENESIS]
+    event_columns = ("sequence", "at", "type", "body", "prev_hash", "hash")
+    yield "event", event_columns, _ticking(_events(model, nodes, head), tick)
+    yield "event_subject", ("kind", "id", "ordinal", "event"), _ticking(_subjects(model, nodes), tick)
+    yield "chain_head", ("id", "sequence", "hash"), iter([(1, *head)])
+    yield "service_life", ("id", "last_at"), iter([(1, to_micros(now))])
+
+
+def _ticking(rows: Rows, tick: Tick) -> Rows:
+    while batch := list(islice(rows, BATCH)):
+        yield from batch
+        tick(len(batch))
+
+
+def _events(model: Template, nodes: int, head: list[Any]) -> Rows:
+    """The history: what happened first, on every machine; then what happened next. So one machine's lie far apart."""
+    sequence, hash_ = head
+    for one in model.events:
+        for number in range(nodes):
+            sequence += 1
+            body = f"{one.before.fill(number)}{sequence}{one.after.fill(number)}"
+            before, hash_ = hash_, hashlib.sha256(f"{hash_}{body}".encode()).hexdigest()
+            yield sequence, one.at, one.type, body, before, hash_
+    head[:] = [sequence, hash_]
+
+
+def _subjects(model: Template, nodes: int) -> Rows:
+    """The subjects of these events, in the order of their key."""
+    of: dict[tuple[str, str], list[tuple[template.Blank, int, int]]] = {}
+    for index, one in enumerate(model.events):
+        for kind, blank, ordinal in one.subjects:
+            of.setdefault((kind, blank(0)), []).append((blank, ordinal, index))
+    for kind in sorted({kind for kind, _ in of}):
+        mine = [of[key] for key in sorted(of) if key[0] == kind]
+        for number in range(nodes):
+            for subject in mine:
+                id_ = subject[0][0](number)
+                for _, ordinal, index in subject:
+                    yield kind, id_, ordinal, index * nodes + number + 1
+
+
+def _into_sqlite(url: str, tables: Iterable[tuple[str, tuple[str, ...], Rows]]) -> None:
+    """Write with guards and indexes off, and put them back: they would be asked for each of millions of rows."""
+    with closing(sqlite.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
+        for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-1000000", "foreign_keys=OFF"):
+            connection.execute(f"PRAGMA {pragma}")
+        put_back = connection.execute(
+            "SELECT type, name, sql FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
+        ).fetchall()
+        for kind, name, _ in put_back:
+            connection.execute(f"DROP {kind} {name}")
+        connection.execute("BEGIN")
+        for table, columns, rows in tables:
+            connection.execute(f"DELETE FROM {table}")
+            marks = ", ".join("?" * len(columns))
+            connection.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows)
+        for _, _, sql in put_back:
+            connection.execute(sql)
+        connection.execute("COMMIT")
+        connection.execute("ANALYZE")
+        connection.execute("PRAGMA journal_mode=WAL")
+
+
+def _into_postgresql(url: str, tables: Iterable[tuple[str, tuple[str, ...], Rows]]) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")  # no foreign key is looked up, no guard asked
+        connection.execute("SET maintenance_work_mem = '1GB'")
+        put_back = connection.execute(
+            "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' AND NOT EXISTS "
+            "(SELECT 1 FROM pg_constraint WHERE conname = indexname)"
+        ).fetchall()
+        for name, _ in put_back:
+            connection.execute(f"DROP INDEX {name}".encode())
+        for table, columns, rows in tables:
+            connection.execute(f"DELETE FROM {table}".encode())
+            with connection.cursor().copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN".encode()) as copy:
+                for row in rows:
+                    copy.write_row(row)
+        for _, sql in put_back:
+            connection.execute(sql.encode())
+        connection.execute("VACUUM ANALYZE")
+
+
+def _hold_some(url: str, size: Size, now: datetime) -> None:
+    """Put GPUs of nodes that are not measured into quarantine, through the real service."""
+    count = max(1, int(size.nodes * HELD_SHARE))
+    targets = [{"device": machine.serial(size.nodes - 1 - at, machine.GPUS - 1)} for at in range(count)]
+    db = open_database(url)
+    actor = Actor(ActorKind.OPERATOR, "alice")
+    command = OpenQuarantines(targets=tuple(targets), reason="fell off the bus twice")
+    items = open_quarantines(db, command, actor=actor, now=now)
+    db.close_all()
+    assert all(one["outcome"] == "opened" for one in items), items[0]
