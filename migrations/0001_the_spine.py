@@ -87,8 +87,9 @@ TABLES = (
         conflict_id TEXT NOT NULL REFERENCES conflict(id), ruled_at BIGINT NOT NULL)""",
     # --- what went wrong and what was decided ------------------------------------------------------------------------
     """CREATE TABLE failure (
-        id TEXT PRIMARY KEY, failure_id TEXT NOT NULL, id_scope TEXT NOT NULL, reporter TEXT NOT NULL, digest TEXT NOT NULL,
-        code TEXT NOT NULL, kind TEXT, cause TEXT NOT NULL, severity TEXT NOT NULL, effect TEXT NOT NULL, state TEXT NOT NULL,
+        id TEXT PRIMARY KEY, failure_id TEXT NOT NULL, id_scope TEXT NOT NULL, reporter TEXT NOT NULL,
+        digest TEXT NOT NULL, code TEXT NOT NULL, kind TEXT, cause TEXT NOT NULL, severity TEXT NOT NULL,
+        effect TEXT NOT NULL, state TEXT NOT NULL,
         device_id TEXT REFERENCES device(id), board_id TEXT REFERENCES board(id), node_id TEXT REFERENCES node(id),
         instance_id TEXT REFERENCES instance(id), boot_id TEXT REFERENCES boot(id), slot TEXT, ref TEXT,
         occurred_at BIGINT, recorded_at BIGINT NOT NULL, count BIGINT NOT NULL, last_at BIGINT NOT NULL,
@@ -99,7 +100,8 @@ TABLES = (
     "CREATE INDEX failure_unattached ON failure (instance_id) WHERE is_unattached = 1 AND state = 'active'",
     """CREATE TABLE quarantine (
         id TEXT PRIMARY KEY, state TEXT NOT NULL, owner TEXT NOT NULL, target_kind TEXT NOT NULL,
-        target_key TEXT NOT NULL, target TEXT NOT NULL, scope TEXT, match TEXT NOT NULL, reason TEXT NOT NULL, cause TEXT, ticket TEXT,
+        target_key TEXT NOT NULL, target TEXT NOT NULL, scope TEXT, match TEXT NOT NULL, reason TEXT NOT NULL,
+        cause TEXT, ticket TEXT,
         release_policy TEXT NOT NULL, is_permanent BIGINT NOT NULL, is_drain BIGINT NOT NULL, opened_at BIGINT NOT NULL,
         review_at BIGINT, expires_at BIGINT, fault_at BIGINT, restart_at BIGINT, clean_runs BIGINT NOT NULL,
         released_at BIGINT, released_by TEXT, release_reason TEXT, evidence TEXT NOT NULL)""",
@@ -145,8 +147,8 @@ KEYS = {
     "event_subject": (("kind", "id", "ordinal"), ("rowid",)),
     "identifier": (("id",), ("is_naming = 1", "is_naming", "kind", "vendor", "type", "value"), ("rowid",)),
 }
-"""All that is unique in them, the number that SQLite itself gives each row included: INSERT OR REPLACE deletes every row
-that is equal in one of these, without a trigger unless each connection asks for recursive ones."""
+"""All that is unique in them, the number that SQLite itself gives each row included: INSERT OR REPLACE deletes every
+row that is equal in one of these, without a trigger unless each connection asks for recursive ones."""
 
 
 def sqlite_triggers(table: str, name: str) -> list[str]:
@@ -157,7 +159,7 @@ def sqlite_triggers(table: str, name: str) -> list[str]:
     return [
         f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} {refuse}",
         f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} {refuse}",
-        (f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} WHEN {same} {refuse}"),
+        f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} WHEN {same} {refuse}",
     ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How does a test speak for nodes? Entries, reports and operators' acts against the real services, on a clock it holds."""
+"""How does a test speak for nodes? Entries, reports and operators' acts against the real services, on its own clock."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Fleet:
         checks: tuple[CheckResult, ...] = passing(*CLEAN_GPU),
         **changes: Any,
     ) -> dict[str, Any]:
-        """Send a report and return its answer. `devices` are GPUs 0 to 3 unless given; `changes` are fields of Report."""
+        """Send a report and return its answer. `devices` are GPUs 0 to 3 unless given, `changes` fields of Report."""
         entries = tuple(gpu(number) for number in range(4)) if devices is None else tuple(devices)
         report_id = changes.pop("report_id", f"report-{next(_ids)}")
         report = Report(
@@ -120,9 +120,7 @@ class Fleet:
         """Record a fault and return its item."""
         failure_id = where.pop("failure_id", f"failure-{next(_ids)}")
         failure = ReportedFailure(failure_id, code, node=node, **where)
-        items = record_failures(
-            self.db, [failure], actor=ALICE, node_scope=None, now=self.clock.now
-        )
+        items = record_failures(self.db, [failure], actor=ALICE, node_scope=None, now=self.clock.now)
         return items[0]
 
     def hold(self, *targets: dict[str, Any], by: Actor = ALICE, **how: Any) -> list[dict[str, Any]]:
@@ -132,9 +130,7 @@ class Fleet:
 
     def release(self, hold_id: str, *, by: Actor = ALICE, role: str = "operator") -> dict[str, Any]:
         """Release a hold."""
-        return release_quarantine(
-            self.db, hold_id, reason="tested", actor=by, role=role, now=self.clock.now
-        )
+        return release_quarantine(self.db, hold_id, reason="tested", actor=by, role=role, now=self.clock.now)
 
     def open_holds(self) -> list[dict[str, Any]]:
         """All holds that are open."""

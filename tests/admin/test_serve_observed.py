@@ -40,7 +40,9 @@ def scrape(url: str) -> dict[str, str]:
 
 def ask(server: RunningServer, token: str, times: int) -> set[int]:
     def once(_: int) -> int:
-        return requests.get(f"{server.url}/v1/nodes", headers={"Authorization": f"Bearer {token}"}, timeout=10).status_code
+        return requests.get(
+            f"{server.url}/v1/nodes", headers={"Authorization": f"Bearer {token}"}, timeout=10
+        ).status_code
 
     with ThreadPoolExecutor(8) as pool:
         return set(pool.map(once, range(times)))

@@ -129,9 +129,7 @@ def test_a_parameter_that_is_not_documented_is_refused_and_those_that_are_are_na
         assert refused.status_code == 422, f"{method} {path}: {refused.text}"
         takes = f"this address takes {', '.join(documented) or 'none'}"
         assert [takes] == [
-            error["detail"].partition("; ")[2]
-            for error in refused.json["errors"]
-            if error["pointer"] == "/nonsense"
+            error["detail"].partition("; ")[2] for error in refused.json["errors"] if error["pointer"] == "/nonsense"
         ], f"{method} {path}"
 
 

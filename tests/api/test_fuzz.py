@@ -56,8 +56,13 @@ def known(admin: Asker, node: Asker, clock: Clock, token: Callable[..., str]) ->
     failure = admin.post("/v1/failures", json=fault).json["items"][0]["failure"]["id"]
     hold = admin.get("/v1/quarantines").json["items"][0]["id"]
     return {
-        "node": "node-a", "ref": SERIALS[1], "name": "tiny", "failure": failure, "quarantine_id": hold,
-        "token": spare, "file": "page.js",
+        "node": "node-a",
+        "ref": SERIALS[1],
+        "name": "tiny",
+        "failure": failure,
+        "quarantine_id": hold,
+        "token": spare,
+        "file": "page.js",
     }
 
 

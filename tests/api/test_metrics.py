@@ -81,7 +81,9 @@ def test_the_fleet_is_counted_as_it_stands(operator: Asker, node: Asker, anonymo
     assert found['pratique_quarantines_open{owner="operator",target="node"}'] == 1
     assert found["pratique_conflicts_open"] == 0
     assert found["pratique_store_up"] == 1
-    assert found["pratique_history_sequence"] == operator.get("/v1/events?order=desc&limit=1").json["items"][0]["sequence"]
+    assert (
+        found["pratique_history_sequence"] == operator.get("/v1/events?order=desc&limit=1").json["items"][0]["sequence"]
+    )
 
 
 def test_the_counts_are_those_of_the_lists(operator: Asker, node: Asker, anonymous: Asker, clock: Clock) -> None:

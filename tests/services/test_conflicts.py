@@ -35,9 +35,7 @@ def conflicts(fleet: Fleet, **filters: str) -> list[dict[str, Any]]:
 def rule(fleet: Fleet, as_: str, reason: str = "looked at it") -> dict[str, Any]:
     """Rule on the one open conflict."""
     (conflict,) = conflicts(fleet, state="open")
-    return resolve_conflict(
-        fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, now=fleet.clock.now
-    )
+    return resolve_conflict(fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, now=fleet.clock.now)
 
 
 def devices(fleet: Fleet) -> int:
@@ -192,9 +190,7 @@ def test_what_cannot_be_one_device_is_not_ruled_the_same(fleet: Fleet, name: str
     RULES[name](fleet)
     conflict = conflicts(fleet, state="open")[0]["id"]
     with pytest.raises(InvalidField):
-        resolve_conflict(
-            fleet.db, conflict, reason="x", as_="same_device", actor=ALICE, now=fleet.clock.now
-        )
+        resolve_conflict(fleet.db, conflict, reason="x", as_="same_device", actor=ALICE, now=fleet.clock.now)
     assert is_disputed(fleet)
 
 
@@ -219,6 +215,4 @@ def test_a_ruling_needs_a_reason_and_an_open_conflict(fleet: Fleet) -> None:
     )
     for conflict, error in ((ended["id"], NotOpen), ("nothing", NotFound)):
         with pytest.raises(error):
-            resolve_conflict(
-                fleet.db, conflict, reason="x", as_="same_device", actor=ALICE, now=fleet.clock.now
-            )
+            resolve_conflict(fleet.db, conflict, reason="x", as_="same_device", actor=ALICE, now=fleet.clock.now)

@@ -32,9 +32,7 @@ def conflicts(fleet: Fleet, **filters: str) -> list[dict[str, Any]]:
 def rule(fleet: Fleet, as_: str, reason: str = "looked at it") -> dict[str, Any]:
     """Rule on the one open conflict."""
     (conflict,) = conflicts(fleet, state="open")
-    return resolve_conflict(
-        fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, now=fleet.clock.now
-    )
+    return resolve_conflict(fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, now=fleet.clock.now)
 
 
 def is_disputed(fleet: Fleet, node: str = "node-a") -> bool:

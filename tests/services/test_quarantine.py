@@ -61,9 +61,7 @@ def test_a_release_needs_a_reason(fleet: Fleet, reason: str) -> None:
     fleet.report()
     hold = fleet.hold({"device": serial(1)})[0]["quarantine"]["id"]
     with pytest.raises(InvalidField):
-        release_quarantine(
-            fleet.db, hold, reason=reason, actor=ALICE, role="operator", now=fleet.clock.now
-        )
+        release_quarantine(fleet.db, hold, reason=reason, actor=ALICE, role="operator", now=fleet.clock.now)
     with pytest.raises(NotFound):
         fleet.release("nothing")
 

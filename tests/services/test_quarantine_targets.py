@@ -150,9 +150,7 @@ def test_an_identifier_that_an_operator_rules_to_be_a_known_unit_meets_it(fleet:
     fleet.report(devices=[gpu(1, serial=serial(77))])
     assert "identity_conflict" in fleet.codes()
     conflict = list_conflicts(fleet.db, {}, EVERYTHING).items[0]["id"]
-    resolve_conflict(
-        fleet.db, conflict, reason="new label", as_="same_device", actor=ALICE, now=fleet.clock.now
-    )
+    resolve_conflict(fleet.db, conflict, reason="new label", as_="same_device", actor=ALICE, now=fleet.clock.now)
     fleet.report(devices=[gpu(1, serial=serial(77))])
     assert held(fleet) == [uuid(1)]
 
