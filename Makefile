@@ -8,6 +8,7 @@ BIND ?= 127.0.0.1:8080
 WORKERS ?= 2
 
 BIN := $(VENV)/bin
+comma := ,
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
@@ -49,8 +50,9 @@ check-static: $(STAMP) ## The part of check that runs nothing
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## Measure the hot path
-	$(BIN)/python -m tests.bench.hot_path
+bench: $(STAMP) ## Measure through HTTP on both engines (BENCH=full: also with a million devices; BENCH_DATA= keeps fleets)
+	$(BIN)/python -m tests.bench.http $(if $(filter full,$(BENCH)),--sizes small$(comma)large) \
+		$(if $(BENCH_DATA),--data $(BENCH_DATA))
 
 format: $(STAMP) ## Put the code into the house's form
 	$(BIN)/ruff format .

@@ -14,7 +14,10 @@ ALWAYS = {
     "instance": ("provider_id",),
     "boot": ("boot_id",),
     "device": ("kind", "vendor", "registered_at"),
-    "failure": ("kind", "cause", "severity", "effect", "state", "reporter", "occurred_at", "recorded_at", "last_at"),
+    "failure": (
+        *("failure_id", "kind", "cause", "severity", "effect", "state", "reporter"),
+        *("occurred_at", "recorded_at", "last_at"),
+    ),
     "quarantine": ("owner", "opened_at"),
     "conflict": ("rule", "kind", "node_id", "opened_at"),
 }

@@ -30,7 +30,7 @@ from registry.domain.known import (
     conflict_key,
 )
 from registry.domain.matching import Session, ruled_unit
-from registry.domain.places import match_places, match_slots
+from registry.domain.places import match_first_serials, match_places, match_slots
 from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
 from registry.domain.sighting import see
@@ -84,6 +84,7 @@ def match(entries: Sequence[DeviceEntry], known: Known, policy: Policy) -> tuple
     dispute_repeats(session)
     match_known_uuids(session)
     match_new_uuids(session)
+    match_first_serials(session)
     match_serials(session)
     match_places(session)
     match_slots(session)

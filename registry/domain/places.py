@@ -7,8 +7,10 @@ interface (https://github.com/amzn/amzn-drivers/issues/114): such a match is goo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from registry.domain.identifiers import is_mac
-from registry.domain.known import MatchedBy, Unit
+from registry.domain.known import MatchedBy, Outcome, Unit
 from registry.domain.matching import Session
 from registry.domain.reports import Kind
 from registry.domain.sighting import Sighting, expand_interfaces
@@ -19,12 +21,20 @@ def match_places(session: Session) -> None:
 
     The first look only spares the usual list, in which nothing moved, the comparison of all with all.
     """
-    for find in (_same_interface_and_slot, _same_interface, _same_slot):
-        found = {one.index: find(session, one) for one in _open_efas(session)}
-        wanted = {index: (unit.id, MatchedBy.PLACE) for index, unit in found.items() if unit is not None}
-        session.claim(wanted, "recorded in this place of this instance")
+    _claim_places(session, _open_efas)
     for one in _open_efas(session):
         _settle_unplaced(session, one)
+
+
+def match_first_serials(session: Session) -> None:
+    """Give a serial that is new to the records to the EFA that was known by its place alone: it is that same card.
+
+    Else the card would leave its own holds behind by showing more of itself.
+    """
+    _claim_places(session, _efas_with_first_serial)
+    for one, found in session.settled(Outcome.KNOWN):
+        if found.matched_by is MatchedBy.PLACE and found.unit_id is not None and one.serial is not None:
+            session.join(one.serial, session.known.units[found.unit_id].board_id)
 
 
 def match_slots(session: Session) -> None:
@@ -37,6 +47,31 @@ def match_slots(session: Session) -> None:
     session.claim(wanted, "it shows nothing usable, and this unit was placed in its slot")
     for one in session.open():
         session.give_up(one, "it shows nothing usable, and no unit is recorded in its slot that it could be")
+
+
+def _claim_places(session: Session, asking: Callable[[Session], tuple[Sighting, ...]]) -> None:
+    """Match EFAs by interface and slot, by interface, by slot: who is sure goes first."""
+    for find in (_same_interface_and_slot, _same_interface, _same_slot):
+        found = {one.index: find(session, one) for one in asking(session)}
+        wanted = {
+            index: (unit.id, MatchedBy.PLACE)
+            for index, unit in found.items()
+            if unit is not None and not _is_other_card(session, session.sightings[index], unit)
+        }
+        session.claim(wanted, "recorded in this place of this instance")
+
+
+def _is_other_card(session: Session, one: Sighting, unit: Unit) -> bool:
+    """A card with a serial on record is not one that shows another."""
+    return one.serial is not None and bool(session.known.board_serials.get(unit.board_id))
+
+
+def _efas_with_first_serial(session: Session) -> tuple[Sighting, ...]:
+    return tuple(
+        one
+        for one in _open_efas(session)
+        if one.serial is not None and session.board_of(one.serial) is None and session.stands_alone(one.serial)
+    )
 
 
 def _open_efas(session: Session) -> tuple[Sighting, ...]:

@@ -124,6 +124,8 @@ def digest_of(report: Report) -> str:
         report.boot_id,
         report.profile,
         report.zone,
+        # Without `covers` a list may have to be refused that is taken with it.
+        None if report.covers is None else sorted(report.covers),
         sorted(report.partial),
         *runs.said_in(report),
     ]

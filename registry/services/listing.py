@@ -156,7 +156,11 @@ def _learn(
     tx: Transaction, listing: Listing, entry: DeviceEntry, device: Device, known: set[tuple[str, str]]
 ) -> Device:
     """Add identifiers that were not known, and note attributes that changed."""
-    for found in identifiers_of(entry):
+    printed_ids = identifiers_of(entry)
+    if any((one.type, one.value) not in known for one in printed_ids):
+        # Another entry of this list may have taught the board its serial a moment ago.
+        known = devices.identifiers_known(tx, [device])[device.id]
+    for found in printed_ids:
         if (found.type, found.value) in known:
             continue
         devices.insert_identifier(tx, found, device, source=listing.node.name)

@@ -35,6 +35,8 @@ class Column:
 
     sql: str
     sort: Sort = Sort.TEXT
+    among: str = "{}"
+    """The condition that the one on the column stands in, where the column is of another table."""
 
 
 def columns(prefix: str, *names: str, sort: Sort = Sort.TEXT) -> dict[str, Column]:
@@ -44,7 +46,11 @@ def columns(prefix: str, *names: str, sort: Sort = Sort.TEXT) -> dict[str, Colum
 
 def conditions(known: Mapping[str, Column], filters: Mapping[str, str]) -> list[Condition]:
     """Return a condition for each part of each filter. Raises InvalidField, naming the parameter."""
-    return [one for name, text in filters.items() for one in _condition(name, known[name], text)]
+    return [
+        (known[name].among.format(sql), values)
+        for name, text in filters.items()
+        for sql, values in _condition(name, known[name], text)
+    ]
 
 
 def where(parts: Iterable[Condition]) -> tuple[str, list[Any]]:
@@ -75,8 +81,9 @@ def _times(name: str, sql: str, text: str) -> list[Condition]:
         return [(f"{sql} = ?", (_micros(name, text),))]
     if not begin and not end:
         raise _refused(name, "needs a time on one side of the dots at least")
-    found: list[Condition] = [(f"{sql} >= ?", (_micros(name, begin),))] if begin else []
-    return [*found, *([(f"{sql} < ?", (_micros(name, end),))] if end else [])]
+    # Both ends always: SQLite takes a range that is open for half of the table, and would look through all of it.
+    first = _micros(name, begin) if begin else -INT_LIMIT
+    return [(f"{sql} >= ? AND {sql} < ?", (first, _micros(name, end) if end else INT_LIMIT - 1))]
 
 
 def _micros(name: str, text: str) -> int:

@@ -64,7 +64,7 @@ _LIKELY: Mapping[str, str] = {
         "AND t.is_open = 1 UNION SELECT t.ref FROM hold_target t WHERE t.kind = 'unit' AND t.is_open = 1)"
     ),
     "conflict": "d.id IN (SELECT x.ref FROM conflict_party x WHERE x.kind = 'device' AND x.is_open = 1)",
-    "missing": "p.missing_since IS NOT NULL",
+    "missing": "d.id IN (SELECT m.device_id FROM placement m WHERE m.until_at IS NULL AND m.missing_since IS NOT NULL)",
     "detached": "p.id IS NULL",
     "in_service": "p.missing_since IS NULL AND p.id IS NOT NULL",
 }
@@ -198,8 +198,13 @@ NODE_FIELDS = {
     "name": Column("n.name"),
     "profile": Column("s.profile"),
     "zone": Column("s.zone"),
-    "provider_id": Column("i.provider_id"),
-    "boot_id": Column("b.boot_id"),
+    "provider_id": Column(
+        "l.provider_id",
+        among="n.id IN (SELECT a.node_id FROM instance l JOIN node_state a ON a.instance_id = l.id WHERE {})",
+    ),
+    "boot_id": Column(
+        "o.boot_id", among="n.id IN (SELECT a.node_id FROM boot o JOIN node_state a ON a.boot_id = o.id WHERE {})"
+    ),
     **columns("n", "registered_at", "retired_at", "maintenance_until", sort=Sort.TIME),
     **columns("s", "reported_at", sort=Sort.TIME),
 }
@@ -207,8 +212,5 @@ NODE_FIELDS = {
 
 def list_nodes(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) -> list[tuple[str, str]]:
     """Return (id, name) of nodes. Raises InvalidField."""
-    select = (
-        "SELECT n.id, n.name FROM node n LEFT JOIN node_state s ON s.node_id = n.id "
-        "LEFT JOIN instance i ON i.id = s.instance_id LEFT JOIN boot b ON b.id = s.boot_id"
-    )
+    select = "SELECT n.id, n.name FROM node n LEFT JOIN node_state s ON s.node_id = n.id"
     return [(row[0], row[1]) for row in _select(snapshot, select, conditions(NODE_FIELDS, filters), "n.id", part)]

@@ -74,7 +74,7 @@ def test_no_token_is_ever_in_a_line(
     anonymous.get("/v1/nodes", headers={"Authorization": f"Bearer {secret[:-1]}x", "X-Request-Id": secret})
     logging.getLogger("pratique").warning("somebody wrote %s", secret)
     try:
-        raise ValueError(secret)
+        int(secret)
     except ValueError:
         logging.getLogger("pratique").exception("failed")
 
@@ -87,10 +87,10 @@ def test_no_token_is_ever_in_a_line(
 
 def test_a_failure_has_its_traceback_and_its_request(lines: list[str]) -> None:
     try:
-        raise ZeroDivisionError("inner words")
-    except ZeroDivisionError:
+        int("inner words")
+    except ValueError:
         logging.getLogger("api").exception("request %s failed", "r-1")
 
     told = json.loads(lines[-1])
     assert told["message"] == "request r-1 failed"
-    assert "ZeroDivisionError: inner words" in told["exception"]
+    assert "ValueError: invalid literal for int() with base 10: 'inner words'" in told["exception"]

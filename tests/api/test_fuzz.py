@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does the service keep to its own document, whatever is sent? Requests are made up from it, right ones and wrong ones.
 
-Some 2,000 of them in the suite, on both engines; PRATIQUE_FUZZ=N makes N times as many.
+Some 2,000 of them in the suite, on both engines; FUZZ=N makes N times as many.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.api.conftest import Asker
 from tests.api.v1.fleet import SERIALS, admit
 from tests.clock import Clock
 
-CASES = 32 * int(os.environ.get("PRATIQUE_FUZZ", "1"))
+CASES = 32 * int(os.environ.get("FUZZ", "1"))
 """Requests for each operation and engine."""
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

@@ -31,7 +31,7 @@ from registry.store.database import Database, open_database
 from registry.store.engines import sqlite
 from tests.bench import load, machine, rows, table
 from tests.bench.generator import ask
-from tests.bench.serving import PEPPER, Peak, Running, cpu_seconds, server, slow_disk
+from tests.bench.serving import PEPPER, Peak, Running, cpu_seconds, server, settle, slow_disk
 from tests.postgres import DURABLE, Server
 
 SIZES = {size.name: size for size in (load.SMALL, load.LARGE)}
@@ -79,6 +79,7 @@ def measure(
 def _window(
     row: rows.Row, seconds: float, running: Running, postgres: Server | None, files: dict[str, Path], db: Database
 ) -> Figure:
+    settle(running.pid)
     used, used_there, head = cpu_seconds(running.pid), _database_cpu(postgres), _head(db)
     window = ask(running.url, files[row.name], seconds)
     count = max(1, window.requests)

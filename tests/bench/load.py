@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from registry.domain.actors import Actor, ActorKind
 from registry.domain.events import GENESIS
+from registry.services.heartbeat import digest_of
 from registry.services.quarantine import OpenQuarantines, open_quarantines
 from registry.store.database import open_database
 from registry.store.engines import sqlite
@@ -63,9 +64,10 @@ LARGE = Size("large", 1_000_000, 5_000_000)
 
 
 def digest() -> str:
-    """Tell fleets apart that were made by another schema or another template."""
+    """Tell fleets apart that were made by another schema, another template or another digest of reports."""
     files = [*sorted((ROOT / "migrations").glob("0*.py")), *(Path(one.__file__) for one in (machine, template))]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
+    said = digest_of(template.report_said(0, "any"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files) + said.encode()).hexdigest()[:8]
 
 
 def sqlite_fleet(size: Size, data: Path, pepper: bytes) -> str:
@@ -76,7 +78,7 @@ def sqlite_fleet(size: Size, data: Path, pepper: bytes) -> str:
     if not mark.exists():
         for old in data.glob(f"{file.name}*"):
             old.unlink()
-        _load(url, size, pepper, _into_sqlite)
+        fill(url, size, pepper)
         mark.touch()
     return url
 
@@ -89,7 +91,7 @@ def postgresql_fleet(size: Size, data: Path, server: Server, pepper: bytes) -> s
         return server.url(name)
     server.drop_database(name)
     url = server.create_database(name)
-    _load(url, size, pepper, _into_postgresql)
+    fill(url, size, pepper)
     mark.touch()
     return url
 
@@ -103,9 +105,9 @@ def _database_name(size: Size) -> str:
     return f"fleet_{size.devices}_{size.events}_{digest()}"
 
 
-def _load(
-    url: str, size: Size, pepper: bytes, write: Callable[[str, Iterable[tuple[str, tuple[str, ...], Rows]]], None]
-) -> None:
+def fill(url: str, size: Size, pepper: bytes) -> None:
+    """Make the schema in an empty database and put a fleet into it, with a progress bar."""
+    write = _into_sqlite if url.startswith("sqlite") else _into_postgresql
     now = datetime.now(UTC)
     migrate(url)
     model = template.make_template(size.events // size.nodes, pepper, now)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from tests.project import ROOT
 
 PEPPER = "bench-pepper-bench-pepper-bench-pepper"
 WORKERS = 2
+SETTLE_SECONDS = 5
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 SETTINGS = {
@@ -89,6 +91,14 @@ def family(pid: int) -> list[int]:
 def cpu_seconds(pid: int) -> float:
     """Processor time that a process and its children have used, those that ended included."""
     return sum(sum(map(int, fields[11:15])) for one in family(pid) if (fields := _stat(one))) / _TICKS
+
+
+def settle(pid: int) -> None:
+    """Wait until a server has done what nobody waits for any more: a generator that ends leaves its last requests."""
+    deadline, before = time.monotonic() + SETTLE_SECONDS, -1.0
+    while (now := cpu_seconds(pid)) > before + 1 / _TICKS and time.monotonic() < deadline:
+        before = now
+        time.sleep(0.1)
 
 
 def _stat(pid: int) -> list[str]:

@@ -778,3 +778,22 @@ def test_other_models_carry_one(model: str | None) -> None:
 
 def test_no_known_board_carries_more_than_the_limit() -> None:
     assert max(MULTI_UNIT_MODELS.values()) <= 8
+
+
+def test_an_efa_known_by_its_place_that_shows_a_serial_is_the_same_card(keeper: Keeper) -> None:
+    mac, first_serial = "02:00:00:00:00:01", "EFA0000000001"
+    for shown in ({"mac": mac}, {}):
+        keeper = Keeper()
+        keeper.list("a", efa("0000:50:00.0", **shown))
+
+        (after,) = keeper.list("a", efa("0000:50:00.0", serial=first_serial, **shown))
+
+        assert (after.outcome, after.matched_by) == (Outcome.KNOWN, MatchedBy.PLACE)
+
+
+def test_an_efa_that_shows_another_serial_than_the_one_on_record_is_another_card(keeper: Keeper) -> None:
+    keeper.list("a", efa("0000:50:00.0", mac="02:00:00:00:00:01", serial="EFA0000000001"))
+
+    (after,) = keeper.list("a", efa("0000:50:00.0", mac="02:00:00:00:00:01", serial="EFA0000000002"))
+
+    assert after.outcome is Outcome.NEW

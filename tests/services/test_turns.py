@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a list news when another came in between? Random stories found each of these, and something held slipped through."""
+"""Is a list news when another came in between? Random stories found these, and something held slipped through."""
 
 from __future__ import annotations
 
+import pytest
+
+from registry.domain.errors import CoversRequired
 from registry.services.nodes import retire_node
 from tests.fleet import ALICE, Fleet, efa, gpu, uuid
 
@@ -14,7 +17,7 @@ def test_a_list_that_comes_again_after_another_of_its_kinds_is_applied_again(fle
     swapped = [*old[:3], gpu(9, at=3)]
     fleet.admit(devices=old, covers=BOTH)
     fleet.clock.advance(31)
-    fleet.report(devices=swapped, covers=frozenset({"gpu"}))
+    fleet.admit(devices=swapped, covers=frozenset({"gpu"}))
     fleet.hold({"device": uuid(3)})
 
     fleet.clock.advance(31)
@@ -35,6 +38,14 @@ def test_a_list_that_comes_again_after_another_profile_was_named_is_judged_by_it
     assert fleet.codes() == []
 
 
+def test_a_list_that_says_what_it_covers_excuses_none_that_does_not(fleet: Fleet) -> None:
+    devices = [gpu(number) for number in range(8)]
+    fleet.report(devices=devices, covers=BOTH, profile="p5.48xlarge")
+
+    with pytest.raises(CoversRequired):
+        fleet.report(devices=devices, profile="p5.48xlarge")
+
+
 def test_a_held_adapter_without_serial_stays_held_when_its_node_is_retired_and_comes_back(fleet: Fleet) -> None:
     devices = [*(gpu(number) for number in range(4)), efa(1)]
     fleet.admit(devices=devices, covers=BOTH)
@@ -44,3 +55,13 @@ def test_a_held_adapter_without_serial_stays_held_when_its_node_is_retired_and_c
     fleet.admit(devices=devices, covers=BOTH)
 
     assert fleet.codes() == ["device_quarantined"]
+
+
+def test_a_list_may_teach_a_board_its_serial_by_a_new_unit_before_a_known_one(fleet: Fleet) -> None:
+    left = gpu(1, model="NVIDIA GB200", module_id="1")
+    right = gpu(2, model="NVIDIA GB200", module_id="2", serial=left.serial)
+    fleet.report(devices=[gpu(2, model="NVIDIA GB200", module_id="2", serial="[N/A]")])
+
+    fleet.report(devices=[left, right])
+
+    assert "identity_conflict" not in fleet.codes()
