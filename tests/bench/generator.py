@@ -75,9 +75,10 @@ def _threads(url: str, file: Path, seconds: float, start: str) -> Window:
     begun, took, refused = time.monotonic(), list[float](), list[int]()
     askers = [
         threading.Thread(
-            target=_one, args=(url, requests[at::CONNECTIONS], f"{start}{at:02d}", begun + seconds, took, refused)
+            target=_one,
+            args=(url, requests[at::CONNECTIONS] or requests, f"{start}{at:02d}", begun + seconds, took, refused),
         )
-        for at in range(min(CONNECTIONS, len(requests)))
+        for at in range(CONNECTIONS)
     ]
     for one in askers:
         one.start()

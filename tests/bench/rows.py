@@ -20,7 +20,7 @@ from tests.bench.load import HELD_SHARE, Size
 NODES_MAX = 2_000
 """Machines that speak: enough that no cache holds them all by chance, few enough for the generator's memory."""
 
-TURNING_MAX = 64
+TURNING_MAX = 16
 """Machines whose check changes at each report: few, because the first report of a window may find it as it is."""
 
 OWNERS = 8
