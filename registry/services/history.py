@@ -17,7 +17,10 @@ from registry.store.database import Database, Snapshot
 
 
 def device_history(db: Database, ref: str, page: PageRequest) -> Page:
-    """Return what happened to a device, under every name and in every slot; a ref that fits several gives all. Raises NotFound."""  # noqa: E501
+    """Return what happened to a device, under every name and in every slot. Raises NotFound.
+
+    A reference that fits several devices gives what happened to any of them, merged.
+    """
     with db.read() as snapshot:
         units = get_all(snapshot, ref)
         return _page(snapshot, page, subjects=[(SubjectKind.DEVICE, one.id) for one in units])

@@ -116,6 +116,7 @@ def fill(url: str, size: Size, pepper: bytes) -> None:
         task = progress.add_task(f"{url.partition(':')[0]} {size.name}: rows", total=_count(model, size.nodes))
         write(url, _tables(model, size.nodes, now, lambda rows: progress.advance(task, rows)))
     _hold_some(url, size, now)
+    _analyse(url)
 
 
 def _count(model: Template, nodes: int) -> int:
@@ -185,7 +186,6 @@ def _into_sqlite(url: str, tables: Iterable[tuple[str, tuple[str, ...], Rows]]) 
         for _, _, sql in put_back:
             connection.execute(sql)
         connection.execute("COMMIT")
-        connection.execute("ANALYZE")
         connection.execute("PRAGMA journal_mode=WAL")
 
 
@@ -206,7 +206,6 @@ def _into_postgresql(url: str, tables: Iterable[tuple[str, tuple[str, ...], Rows
                     copy.write_row(row)
         for _, sql in put_back:
             connection.execute(sql.encode())
-        connection.execute("VACUUM ANALYZE")
 
 
 def _hold_some(url: str, size: Size, now: datetime) -> None:
@@ -219,3 +218,13 @@ def _hold_some(url: str, size: Size, now: datetime) -> None:
     items = open_quarantines(db, command, actor=actor, now=now)
     db.close_all()
     assert all(one["outcome"] == "opened" for one in items), items[0]
+
+
+def _analyse(url: str) -> None:
+    """Let the engine learn what is in the tables, when everything is."""
+    if url.startswith("sqlite"):
+        with closing(sqlite.connect(url.removeprefix("sqlite:///"))) as connection:
+            connection.execute("ANALYZE")
+        return
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
