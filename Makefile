@@ -50,7 +50,7 @@ check-static: $(STAMP) ## The part of check that runs nothing
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## Measure through HTTP on both engines (BENCH=full: also with a million devices; BENCH_DATA= keeps fleets)
+bench: $(STAMP) ## Measure through HTTP on both engines (BENCH=full: a million devices too; BENCH_DATA= keeps fleets)
 	$(BIN)/python -m tests.bench.http $(if $(filter full,$(BENCH)),--sizes small$(comma)large) \
 		$(if $(BENCH_DATA),--data $(BENCH_DATA))
 

@@ -74,7 +74,9 @@ def _beside(block: Block, row: rows.Row, speed: float, p99: float) -> list[str]:
         if ratio is None:
             continue
         aim = row.aim.share * scale if row.aim.share and at == 0 and not block.disk else None
-        told.append(f"{ratio:.2f} of {other}" + (f" {_verdict(ratio >= aim)} (aim {aim:g})" if aim else ""))
+        work = (block.median(other, "cpu_us") or 0) / (block.median(row.name, "cpu_us") or 1)
+        verdict = f" {_verdict(ratio >= aim)} (aim {aim:g})" if aim else ""
+        told.append(f"{ratio:.2f} of {other}{verdict}, by CPU {work:.2f}")
     if row.aim.per_second and block.engine == "sqlite":
         aim = row.aim.per_second * scale
         told.append(f"{_verdict(speed >= aim)} (aim {aim:,.0f}/s)")

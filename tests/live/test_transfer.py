@@ -45,7 +45,7 @@ def test_no_door_sees_the_node_admitted_while_a_hold_passes_from_one_gpu_to_the_
 
     assert {told for _, told in seen} == {"held"}, seen
     assert sum(seen.values()) > LOOKS_LEAST
-    assert swaps > SWAPS_LEAST
+    assert swaps >= SWAPS_LEAST
     # It was the holds, and nothing else, that kept it out.
     node.report()
     assert codes(node.report()["admission"]) == ["device_quarantined"]
@@ -57,7 +57,8 @@ def pass_the_hold_on(node: Node, operator: Caller, hold_id: str) -> tuple[int, s
     """Hold the other GPU, and only then release the one. Returns how often that was done, and the last hold."""
     swaps = 0
     until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
+    # A busy machine takes longer for as many: what is proved must not depend on its load.
+    while swaps < SWAPS_LEAST or time.monotonic() < until:
         swaps += 1
         (other,) = quarantine(operator, held(node, swaps % 2), fresh=True)
         assert other["outcome"] == "opened"
