@@ -29,6 +29,7 @@ TABLES = (
     """CREATE TABLE node_state (
         node_id TEXT PRIMARY KEY REFERENCES node(id), instance_id TEXT NOT NULL REFERENCES instance(id),
         boot_id TEXT NOT NULL REFERENCES boot(id), profile TEXT NOT NULL, zone TEXT, seq BIGINT,
+        version BIGINT NOT NULL,
         reported_at BIGINT NOT NULL, have BIGINT NOT NULL, counted_start BIGINT, counted_end BIGINT,
         counted_total BIGINT NOT NULL, fault_at BIGINT, release_at BIGINT, digest TEXT NOT NULL,
         checks TEXT NOT NULL, listed TEXT NOT NULL, passes TEXT NOT NULL, runs TEXT NOT NULL, receipts TEXT NOT NULL,

@@ -21,29 +21,41 @@ from registry.services import receipts, runs
 from registry.services.admission import decide_on, load_facts
 from registry.services.receipts import PassAnswer
 from registry.store import nodes, placements
-from registry.store.database import Database, Overtaken, Transaction
+from registry.store.database import Database, Overtaken, Snapshot
 from registry.store.nodes import NodeState
 
 
 def accept_unchanged(db: Database, report: Report, *, policy: Policy, now: datetime) -> dict[str, Any] | None:
-    """Take in a report that says what the last one said, or return None without having changed anything."""
+    """Take in a report that says what the last one said, or return None without having changed anything.
+
+    All is thought out in one snapshot, which hinders nobody; then the row is written, unless somebody else wrote it
+    meanwhile. The decision is of a moment within this request.
+    """
     if report.failures or report.host or (report.covers and report.entries is None):
         return None
+    with db.read() as snapshot:
+        found = _take_in(snapshot, report, policy, now)
+    if found is None:
+        return None
+    state, told = found
     try:
         with db.touch(now) as tx:
-            return _take_in(tx, report, policy)
+            return told if nodes.save_heartbeat(tx, state) else None
     except Overtaken:
         return None  # the full way sees what the others did
 
 
-def _take_in(tx: Transaction, report: Report, policy: Policy) -> dict[str, Any] | None:
+def _take_in(
+    snapshot: Snapshot, report: Report, policy: Policy, now: datetime
+) -> tuple[NodeState, dict[str, Any]] | None:
     said = digest_of(report)
-    node = nodes.find_node(tx, report.node)
-    state = nodes.find_state(tx, node.id, lock=True, is_brief=True) if node and node.retired_at is None else None
+    node = nodes.find_node(snapshot, report.node)
+    state = nodes.find_state(snapshot, node.id, is_brief=True) if node and node.retired_at is None else None
     if state is None or not _is_same(state, report, said):
         return None
-    facts = load_facts(tx, report.node, policy=policy, now=tx.now)
-    return _move_on(tx, state, report, facts, policy)
+    facts = load_facts(snapshot, report.node, policy=policy, now=now)
+    told = _move_on(snapshot, state, report, facts, policy, now)
+    return None if told is None else (state, told)
 
 
 def _is_same(state: NodeState, report: Report, said: str) -> bool:
@@ -67,15 +79,14 @@ def _covered(state: NodeState, report: Report) -> frozenset[str]:
 
 
 def _move_on(
-    tx: Transaction, state: NodeState, report: Report, facts: NodeFacts, policy: Policy
+    snapshot: Snapshot, state: NodeState, report: Report, facts: NodeFacts, policy: Policy, now: datetime
 ) -> dict[str, Any] | None:
     """Count the round, if that takes no event, and answer. A hold, a reset or a pass that counts needs the full way."""
-    now = tx.now
     if facts.holds or facts.conflicts or effective_have(state.have, facts.silence_seconds, policy) < state.have:
         return None
     covers = _covered(state, report)
     results = (*report.checks, *_derived(state.digest[key_of(covers)]["derived"]))
-    placed = placements.units_here(tx, state.instance_id)
+    placed = placements.units_here(snapshot, state.instance_id)
     listed = {kind: frozenset(placed.get(kind, ())) for kind in covers} if report.entries is not None else {}
     run, row = runs.add_part(state, report, runs.Part(results, listed, is_current=True, is_repeated=False), now)
     changed = runs.advance_checks(state, results, run.run_id, now)
@@ -92,12 +103,11 @@ def _move_on(
     state.seq = state.seq if report.seq is None else report.seq
     state.reported_at = now
     state.receipts = receipts.add(state.receipts, report, told, keep=policy.receipts_kept)
-    nodes.save_heartbeat(tx, state)
     # The same snapshot: only what this report moved on is different.
     facts = replace(
         facts, silence_seconds=0.0, checks=state.checks, have=state.have, last_counted_start=state.counted_start
     )
-    decision = decide_on(tx, facts, policy=policy, now=now)
+    decision = decide_on(snapshot, facts, policy=policy, now=now)
     return {
         "report_id": report.report_id,
         "replayed": False,

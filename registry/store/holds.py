@@ -210,9 +210,11 @@ def open_on_node(snapshot: Snapshot, instance_id: str, machine: Sequence[tuple[s
     """Return every open hold that meets what is placed on an instance, or the machine under any of its references."""
     rows = snapshot.all(
         "SELECT t.quarantine_id, p.device_id FROM placement p JOIN hold_target t "
-        "ON t.kind = 'unit' AND t.ref = p.device_id AND t.is_open = 1 WHERE p.instance_id = ? AND p.until_at IS NULL "
+        "ON t.kind = 'unit' AND t.ref = p.device_id || '' AND t.is_open = 1 "
+        "WHERE p.instance_id = ? AND p.until_at IS NULL "
         "UNION ALL SELECT t.quarantine_id, p.device_id FROM placement p JOIN hold_target t "
-        "ON t.kind = 'board' AND t.ref = p.board_id AND t.is_open = 1 WHERE p.instance_id = ? AND p.until_at IS NULL",
+        "ON t.kind = 'board' AND t.ref = p.board_id || '' AND t.is_open = 1 "
+        "WHERE p.instance_id = ? AND p.until_at IS NULL",
         (instance_id, instance_id),
     )
     binds = [Bind(hold_id, device_id) for hold_id, device_id in rows]

@@ -57,7 +57,7 @@ class NodeState:
     line by line, `runs` the newest rounds of checks, `passes` the ids of counted runs, their stamps and the per-boot
     checks that came clean.
     `digest` maps the kinds a message spoke for to the digest of what it said, with the results derived from it: the
-    same said again is an unchanged report.
+    same said again is an unchanged report. `version` counts the writes of the row, by whomever.
     """
 
     node_id: str
@@ -67,6 +67,7 @@ class NodeState:
     zone: str | None
     seq: int | None
     reported_at: datetime
+    version: int = 0
     have: int = 0
     counted_start: datetime | None = None
     counted_end: datetime | None = None
@@ -253,16 +254,20 @@ def find_state(snapshot: Snapshot, node_id: str, *, lock: bool = False, is_brief
 
 def save_state(tx: Transaction, state: NodeState) -> None:
     """Write the whole row."""
-    columns = ", ".join(f"{name} = excluded.{name}" for name in _STATE_FIELDS[1:])
+    columns = ", ".join(f"{name} = excluded.{name}" for name in _STATE_FIELDS[1:] if name != "version")
     marks = ", ".join("?" for _ in _STATE_FIELDS)
     tx.execute(
-        f"INSERT INTO node_state ({_STATE}) VALUES ({marks}) ON CONFLICT (node_id) DO UPDATE SET {columns}",
+        f"INSERT INTO node_state ({_STATE}) VALUES ({marks}) ON CONFLICT (node_id) DO UPDATE SET {columns}, "
+        "version = node_state.version + 1",
         tuple(_stored(state, name) for name in _STATE_FIELDS),
     )
 
 
-def save_heartbeat(tx: Transaction, state: NodeState) -> None:
-    """Write what an unchanged report moves on; the node's other columns stay as they are."""
+def save_heartbeat(tx: Transaction, state: NodeState) -> bool:
+    """Write what an unchanged report moves on; the node's other columns stay as they are.
+
+    False, and nothing written, when anybody has written the row since it was read.
+    """
     columns = (
         "seq",
         "reported_at",
@@ -278,7 +283,11 @@ def save_heartbeat(tx: Transaction, state: NodeState) -> None:
     )
     marks = ", ".join(f"{name} = ?" for name in columns)
     values = tuple(_stored(state, name) for name in columns)
-    tx.execute(f"UPDATE node_state SET {marks} WHERE node_id = ?", (*values, state.node_id))
+    written = tx.execute(
+        f"UPDATE node_state SET {marks}, version = version + 1 WHERE node_id = ? AND version = ?",
+        (*values, state.node_id, state.version),
+    )
+    return bool(written.rowcount)
 
 
 def _stored(state: NodeState, name: str) -> object:
@@ -328,7 +337,7 @@ def dump_checks(checks: Mapping[str, CheckState]) -> str:
 def forget_digest(tx: Transaction, *, node_id: str | None = None, instance_id: str | None = None) -> None:
     """Let the next report of a node be looked at in full: something else than its own reports changed what it means."""
     column, value = ("node_id", node_id) if node_id else ("instance_id", instance_id)
-    tx.execute(f"UPDATE node_state SET digest = '{{}}' WHERE {column} = ?", (value,))
+    tx.execute(f"UPDATE node_state SET digest = '{{}}', version = version + 1 WHERE {column} = ?", (value,))
 
 
 def find_last_report(snapshot: Snapshot, node_id: str) -> datetime | None:

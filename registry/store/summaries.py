@@ -50,7 +50,9 @@ class NodeSummary:
 _TROUBLED = tuple(f'"{status}"' for status in CheckStatus if status not in CLEAN)
 """What stands in the column of checks when one of them is not clean."""
 
-_PLACED = "FROM placement p JOIN hold_target t ON t.kind = '{kind}' AND t.ref = p.{column} AND t.is_open = 1"
+# Joined to nothing, the column is no key into placements: so the few of this node are looked up among the open holds,
+# and never all open holds among the placements, whatever the statistics say.
+_PLACED = "FROM placement p JOIN hold_target t ON t.kind = '{kind}' AND t.ref = p.{column} || '' AND t.is_open = 1"
 _HERE = "WHERE p.instance_id = s.instance_id AND p.until_at IS NULL"
 
 _HELD = " OR ".join(
