@@ -51,14 +51,14 @@ def load_facts(snapshot: Snapshot, name: str, *, policy: Policy, now: datetime) 
     profile = parse_profile(row.profile or "", row.profile_body)
     disputed = _conflicts(snapshot, row.node_id, policy, now) if row.is_disputed else []
     involved = [device for _, devices_in_it in disputed for device in devices_in_it]
-    missing = placements.missing_here(snapshot, row.instance_id) if row.is_missing_devices else {}
+    missing = placements.missing_here(snapshot, row.instance_id) if row.is_troubled else {}
     return NodeFacts(
         node=name,
         is_known=True,
         profile_name=row.profile,
         profile=profile,
         silence_seconds=silence(snapshot, row.reported_at, now),
-        holds=_holds(snapshot, row, involved, now) if row.is_held or involved else (),
+        holds=_holds(snapshot, row, involved, now) if row.is_troubled or row.is_held or involved else (),
         devices=_named(snapshot, row.instance_id, row.checks),
         missing=tuple(_refs(snapshot, missing).values()),
         listed_counts={kind: one["count"] for kind, one in row.listed.items()},

@@ -209,12 +209,10 @@ def open_on(snapshot: Snapshot, targets: Iterable[tuple[str, str]]) -> dict[tupl
 def open_on_node(snapshot: Snapshot, instance_id: str, machine: Sequence[tuple[str, str]]) -> list[Bind]:
     """Return every open hold that meets what is placed on an instance, or the machine under any of its references."""
     rows = snapshot.all(
-        "SELECT t.quarantine_id, p.device_id FROM placement p JOIN hold_target t "
-        "ON t.kind = 'unit' AND t.ref = p.device_id || '' AND t.is_open = 1 "
-        "WHERE p.instance_id = ? AND p.until_at IS NULL "
-        "UNION ALL SELECT t.quarantine_id, p.device_id FROM placement p JOIN hold_target t "
-        "ON t.kind = 'board' AND t.ref = p.board_id || '' AND t.is_open = 1 "
-        "WHERE p.instance_id = ? AND p.until_at IS NULL",
+        "SELECT t.quarantine_id, p.device_id FROM placement p CROSS JOIN hold_target t "
+        "WHERE p.instance_id = ? AND p.until_at IS NULL AND t.is_open = 1 AND t.kind = 'unit' AND t.ref = p.device_id "
+        "UNION ALL SELECT t.quarantine_id, p.device_id FROM placement p CROSS JOIN hold_target t "
+        "WHERE p.instance_id = ? AND p.until_at IS NULL AND t.is_open = 1 AND t.kind = 'board' AND t.ref = p.board_id",
         (instance_id, instance_id),
     )
     binds = [Bind(hold_id, device_id) for hold_id, device_id in rows]

@@ -22,7 +22,8 @@ from registry.store.nodes import load_checks
 class NodeSummary:
     """A node's rows, and whether there is anything beside them. Before a report the fields up to `listed` are empty.
 
-    `checks` are left out when all are clean: then none of them speaks against the node.
+    `checks` are left out when all are clean: then none of them speaks against the node. Troubled is a node on which a
+    device is missing or held, held one whose machine is.
     """
 
     node_id: str
@@ -40,9 +41,9 @@ class NodeSummary:
     counted_start: datetime | None
     checks: dict[str, CheckState]
     listed: dict[str, dict[str, Any]]
+    is_troubled: bool
     is_held: bool
     is_disputed: bool
-    is_missing_devices: bool
     is_unattached: bool
     is_waived: bool
 
@@ -50,28 +51,31 @@ class NodeSummary:
 _TROUBLED = tuple(f'"{status}"' for status in CheckStatus if status not in CLEAN)
 """What stands in the column of checks when one of them is not clean."""
 
-# Joined to nothing, the column is no key into placements: so the few of this node are looked up among the open holds,
-# and never all open holds among the placements, whatever the statistics say.
-_PLACED = "FROM placement p JOIN hold_target t ON t.kind = '{kind}' AND t.ref = p.{column} || '' AND t.is_open = 1"
-_HERE = "WHERE p.instance_id = s.instance_id AND p.until_at IS NULL"
-
-_HELD = " OR ".join(
-    f"EXISTS (SELECT 1 {one})"
-    for one in (
-        f"{_PLACED.format(kind='unit', column='device_id')} {_HERE}",
-        f"{_PLACED.format(kind='board', column='board_id')} {_HERE}",
-        "FROM hold_target t WHERE t.is_open = 1 AND t.kind = 'instance' AND t.ref = i.provider_id",
-        "FROM hold_target t WHERE t.is_open = 1 AND t.kind = 'name' AND t.ref = n.name",
-        "FROM hold_target t WHERE t.is_open = 1 AND t.kind = 'chassis' AND t.ref = i.chassis",
+# One walk over the few placements of a node, each looked up among the open holds. A scalar subquery is not turned into
+# a join: whatever SQLite's statistics say, all open holds are never looked up among the placements.
+_OPEN = "(SELECT 1 FROM hold_target t WHERE t.is_open = 1 AND t.kind = '{kind}' AND t.ref = {ref} LIMIT 1) IS NOT NULL"
+_ON_PLACED = " OR ".join(
+    (
+        "p.missing_since IS NOT NULL",
+        _OPEN.format(kind="unit", ref="p.device_id"),
+        _OPEN.format(kind="board", ref="p.board_id"),
+    )
+)
+_ON_MACHINE = " OR ".join(
+    (
+        _OPEN.format(kind="instance", ref="i.provider_id"),
+        _OPEN.format(kind="name", ref="n.name"),
+        _OPEN.format(kind="chassis", ref="i.chassis"),
     )
 )
 
 _SUMMARY = (
     "SELECT n.id, n.name, n.retired_at, n.maintenance_until, n.maintenance_reason, s.instance_id, i.provider_id, "
     "i.chassis, s.profile, f.body, s.reported_at, s.have, s.counted_start, s.checks, s.listed, "
-    f"{_HELD}, "
+    "EXISTS (SELECT 1 FROM placement p WHERE p.instance_id = s.instance_id AND p.until_at IS NULL "
+    f"AND ({_ON_PLACED})), "
+    f"({_ON_MACHINE}), "
     "EXISTS (SELECT 1 FROM conflict_party c WHERE c.kind = 'node' AND c.ref = n.id AND c.is_open = 1), "
-    f"EXISTS (SELECT 1 FROM placement p {_HERE} AND p.missing_since IS NOT NULL), "
     "EXISTS (SELECT 1 FROM failure u WHERE u.instance_id = s.instance_id AND u.is_unattached = 1 "
     "AND u.state = 'active'), "
     "EXISTS (SELECT 1 FROM waiver w WHERE w.node_id = n.id AND w.ended_at IS NULL) "
@@ -87,7 +91,7 @@ def find_summary(snapshot: Snapshot, name: str) -> NodeSummary | None:
         return None
     id_, name, retired, until, reason, instance, provider, chassis, profile, body, reported, have, counted = row[:13]
     checks, listed, *signs = row[13:]
-    is_held, is_disputed, is_missing_devices, is_unattached, is_waived = map(bool, signs)
+    is_troubled, is_held, is_disputed, is_unattached, is_waived = map(bool, signs)
     at = from_micros
     return NodeSummary(
         id_,
@@ -105,9 +109,9 @@ def find_summary(snapshot: Snapshot, name: str) -> NodeSummary | None:
         at(counted),
         load_checks(checks) if any(word in (checks or "") for word in _TROUBLED) else {},
         json.loads(listed) if listed else {},
+        is_troubled,
         is_held,
         is_disputed,
-        is_missing_devices,
         is_unattached,
         is_waived,
     )

@@ -221,10 +221,12 @@ def _hold_some(url: str, size: Size, now: datetime) -> None:
 
 
 def _analyse(url: str) -> None:
-    """Let the engine learn what is in the tables, when everything is."""
+    """Let PostgreSQL learn what is in the tables, when everything is, as its autovacuum does by itself.
+
+    SQLite learns nothing by itself, and the service never runs ANALYZE: with statistics a SQLite that was built with
+    STAT4 plans a statement anew for each other value of a parameter, which costs four times what the statement does.
+    """
     if url.startswith("sqlite"):
-        with closing(sqlite.connect(url.removeprefix("sqlite:///"))) as connection:
-            connection.execute("ANALYZE")
         return
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
