@@ -127,7 +127,7 @@ class FailureKind:
 _DOTTED = r"[a-z0-9_]+(?:\.[a-z0-9_]+)*"
 # Leading zeros and other spellings of the numbered families are refused: `xid_079` would be a second name of
 # Xid 79, unknown to the catalogue, and so would turn a permanent hold into a mere reset of passes.
-_CODE = re.compile(rf"xid_[1-9][0-9]{{0,3}}|sxid_[1-9][0-9]*|dcgm_[a-z0-9_]+|(?!s?xid|dcgm(?!\.)){_DOTTED}")
+_CODE = re.compile(rf"xid_[1-9][0-9]*|sxid_[1-9][0-9]*|dcgm_[a-z0-9_]+|(?!s?xid|dcgm(?!\.)){_DOTTED}")
 _CODE_MAX_LENGTH = 64
 
 

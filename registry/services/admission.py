@@ -13,6 +13,7 @@ from registry.domain.checks import CheckState
 from registry.domain.failures import Effect
 from registry.domain.known import ConflictRule
 from registry.domain.node_facts import Conflict, Unattached
+from registry.domain.passes import effective_have
 from registry.domain.policy import Policy
 from registry.domain.profiles import Profile
 from registry.domain.quarantine import is_in_force
@@ -49,6 +50,9 @@ def load_facts(snapshot: Snapshot, name: str, *, policy: Policy, now: datetime) 
     if row is None or row.retired_at is not None or row.instance_id is None or row.reported_at is None:
         return NodeFacts(name)
     profile = parse_profile(row.profile or "", row.profile_body)
+    silent = silence(snapshot, row.reported_at, now)
+    # A node that lacks passes is told which checks it lacks too.
+    checks = row.load_checks(is_brief=effective_have(row.have or 0, silent, policy) >= policy.pass_count)
     disputed = _conflicts(snapshot, row.node_id, policy, now) if row.is_disputed else []
     involved = [device for _, devices_in_it in disputed for device in devices_in_it]
     missing = placements.missing_here(snapshot, row.instance_id) if row.is_troubled else {}
@@ -57,16 +61,16 @@ def load_facts(snapshot: Snapshot, name: str, *, policy: Policy, now: datetime) 
         is_known=True,
         profile_name=row.profile,
         profile=profile,
-        silence_seconds=silence(snapshot, row.reported_at, now),
+        silence_seconds=silent,
         holds=_holds(snapshot, row, involved, now) if row.is_troubled or row.is_held or involved else (),
-        devices=_named(snapshot, row.instance_id, row.checks),
+        devices=_named(snapshot, row.instance_id, checks),
         missing=tuple(_refs(snapshot, missing).values()),
         listed_counts={kind: one["count"] for kind, one in row.listed.items()},
         expected=expected_counts(snapshot, row.node_id if row.is_waived else None, profile, now),
         unidentified=tuple(DeviceRef(**one) for listed in row.listed.values() for one in listed["unidentified"]),
         conflicts=tuple(conflict for conflict, _ in disputed),
         unattached=_unattached(snapshot, row.instance_id) if row.is_unattached else (),
-        checks=row.checks,
+        checks=checks,
         have=row.have or 0,
         last_counted_start=row.counted_start,
         maintenance_until=row.maintenance_until,

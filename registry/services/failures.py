@@ -23,7 +23,7 @@ from registry.domain.failures import Effect, FailureKind, is_valid_code, look_up
 from registry.domain.reports import ReportedFailure
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import passes
-from registry.services.holding import open_by_rule
+from registry.services.holding import is_known_to_a_person, open_by_rule
 from registry.services.locating import Located, locate
 from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.subjects import of_devices, told
@@ -167,14 +167,15 @@ def take_effect(tx: Transaction, failure: Failure, located: Located, kind: Failu
         _note_restart(tx, located, failure)
         return
     is_over = located.is_past and kind.effect is not Effect.PERMANENT
+    if located.device is not None and is_known_to_a_person(tx, located.device, failure.seen_at):
+        return
     if kind.effect.is_blocking and not is_over:
         for name in _nodes_hit(tx, located):
             passes.fault_on(tx, name, detail=failure.code, actor=actor)
     if located.device is None or (is_over and located.node and located.node.name in _nodes_hit(tx, located)):
         return  # a boot later than the fault, on the same node: what it had to prove since then it proves by passes
     detail = failure.message or f"reported by {failure.reporter}"
-    at = min(failure.occurred_at or failure.recorded_at, failure.recorded_at)
-    open_by_rule(tx, located.device, kind, failure_id=failure.id, detail=detail, fault_at=at)
+    open_by_rule(tx, located.device, kind, failure_id=failure.id, detail=detail, fault_at=failure.seen_at)
 
 
 def _nodes_hit(snapshot: Snapshot, located: Located) -> list[str]:
@@ -194,7 +195,7 @@ def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
         units = list(devices.get_devices(tx, [one.device_id for one in here]).values())
     else:
         return
-    at = min(failure.occurred_at or failure.recorded_at, failure.recorded_at)
+    at = failure.seen_at
     binds = [bind for one in units for bind in (("unit", one.id), ("board", one.board_id))]
     ids = {one for group in holds.open_on(tx, binds).values() for one in group}
     for record in holds.get_holds(tx, ids).values():

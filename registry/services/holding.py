@@ -24,12 +24,13 @@ from registry.domain.quarantine import (
 )
 from registry.domain.times import rfc3339_or_none
 from registry.services import passes
-from registry.services.subjects import nodes_of, of_devices, told
+from registry.services.subjects import nodes_of, of_devices, told_in_place
 from registry.services.targets import Target, identifier_ref, of_unit
 from registry.store import devices, holds
 from registry.store.database import Snapshot, Transaction, new_id
 from registry.store.devices import Device
 from registry.store.holds import HoldRecord
+from registry.store.placements import open_of
 
 EXPIRED = "expired"
 
@@ -75,6 +76,13 @@ def lay(
     return record
 
 
+def is_known_to_a_person(snapshot: Snapshot, device: Device, seen_at: datetime) -> bool:
+    """Tell whether a person has released the device since something was seen on it: that person knew of it."""
+    target = of_unit(snapshot, device, None)
+    freed_at = holds.newest_release_by_person(snapshot, {*target.binds, ("unit", device.id)})
+    return freed_at is not None and seen_at <= freed_at
+
+
 def open_by_rule(
     tx: Transaction, device: Device, kind: FailureKind, *, failure_id: str, detail: str, fault_at: datetime
 ) -> HoldRecord | None:
@@ -87,8 +95,7 @@ def open_by_rule(
     if wanted is None:
         return None
     target = of_unit(tx, device, None)
-    freed_at = holds.newest_release_by_person(tx, {*target.binds, ("unit", device.id)})
-    if freed_at is not None and fault_at <= freed_at:
+    if is_known_to_a_person(tx, device, fault_at):
         return None
     already = holds.find_open_by_owner(tx, target.binds, wanted.owner)
     if already is not None and already.restart_at is not None and fault_at < already.restart_at:
@@ -234,6 +241,7 @@ def _record(
 ) -> None:
     hold = record.hold
     node = where[0] if where else None
+    at = open_of(tx, [one.id for one in units])
     tx.record(
         Draft(
             type_,
@@ -251,7 +259,7 @@ def _record(
                 "permanent": hold.permanent,
                 "serial": units[0].serial if units else None,
                 "node": node,
-                "devices": [told(one, node=node) for one in units],
+                "devices": [told_in_place(one, at.get(one.id)) for one in units],
                 **more,
             },
         )

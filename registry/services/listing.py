@@ -16,6 +16,7 @@ from registry.domain.known import Known, Match, MatchedBy, Outcome
 from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
 from registry.domain.staleness import is_stale
+from registry.services import passes
 from registry.services.disputes import settle
 from registry.services.holding import bind_identifier
 from registry.services.life import silence
@@ -262,7 +263,8 @@ def _put(tx: Transaction, listing: Listing, entry: DeviceEntry, device: Device, 
     if place is not None:
         # Another node may still list the unit without knowing that it has lost it.
         placements.close(tx, place, ended_by="moved", is_contested=not is_here)
-        nodes.forget_digest(tx, instance_id=place.instance_id)
+        if not is_here:
+            passes.device_left(tx, place.node, device.id, place.kind, to=listing.node.name, actor=listing.actor)
     placements.insert(
         tx,
         device_id=device.id,

@@ -122,6 +122,7 @@ def note_host(tx: Transaction, arrival: Arrival, report: Report, actor: Actor) -
     node = arrival.node
     on_record = nodes.host_of(tx, node.id) if report.host else {}
     notices: list[Notice] = []
+    _note_chassis(tx, arrival, report)
     for source, values in report.host.items():
         changed = {}
         for name, printed in values.items():
@@ -130,8 +131,6 @@ def note_host(tx: Transaction, arrival: Arrival, report: Report, actor: Actor) -
                 continue
             nodes.save_host_value(tx, node.id, source, name, value)
             changed.update({name: {"from": before, "to": value}} if before else {})
-            if (source, name) == ("chassis", "serial"):
-                nodes.set_chassis(tx, arrival.instance.id, value)
             others = nodes.nodes_sharing(tx, name, value, besides=node.id)
             if others:
                 told = f"{source} {name} {value} is given by {', '.join(others)} too: it tells no machines apart."
@@ -139,6 +138,14 @@ def note_host(tx: Transaction, arrival: Arrival, report: Report, actor: Actor) -
         if changed:
             _node_event(tx, EventType.NODE_HOST_CHANGED, node, actor, {"source": source, "changed": changed})
     return notices
+
+
+def _note_chassis(tx: Transaction, arrival: Arrival, report: Report) -> None:
+    """Each instance has its own chassis: a hold on the machine follows it into a new one under the old name, too."""
+    printed = report.host.get("chassis", {}).get("serial", "")
+    is_usable = not any(why_unusable(type_, printed) for type_ in _HOST_RULES)
+    if is_usable and printed.strip() != arrival.instance.chassis:
+        nodes.set_chassis(tx, arrival.instance.id, printed.strip())
 
 
 def _node_event(tx: Transaction, type_: EventType, node: Node, actor: Actor, data: dict[str, Any]) -> None:

@@ -23,6 +23,20 @@ def reset(tx: Transaction, node: str, state: NodeState, *, why: str, detail: str
     state.have = 0
 
 
+def device_left(tx: Transaction, name: str, device_id: str, kind: str, *, to: str, actor: Actor) -> None:
+    """Note that a device which this node listed was listed elsewhere since: its list is of one device too many now."""
+    node = find_node(tx, name)
+    state = find_state(tx, node.id, lock=True) if node else None
+    if state is None:
+        return
+    if any(line["id"] == device_id for line in state.entries.get(kind, [])):
+        state.listed[kind]["count"] -= 1
+    state.counted_start = state.counted_end = None
+    state.digest = {}
+    reset(tx, name, state, why="devices_changed", detail=f"{device_id} is on {to}", actor=actor)
+    save_state(tx, state)
+
+
 def fault_on(tx: Transaction, node: str, *, detail: str, actor: Actor) -> None:
     """Note that a blocking fault was recorded: only runs that start later count."""
     _set_back(tx, node, "fault_at", why="blocking_failure", detail=detail, actor=actor)

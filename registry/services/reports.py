@@ -33,7 +33,7 @@ from registry.services.subjects import of_devices
 from registry.store import devices, nodes
 from registry.store.database import Database, Transaction, to_micros
 from registry.store.nodes import NodeState
-from registry.store.placements import units_here
+from registry.store.placements import open_here, units_here
 from registry.store.profiles import waivers_of
 
 DERIVED = frozenset(f"{kind.value}.{what}" for kind in Kind for what in ("count", "identity"))
@@ -342,8 +342,9 @@ def _remember(
     """Keep what the lists said, line by line, and the digest that tells the same message when it comes again."""
     if applied is not None:
         runs.keep_readings(state, report.entries or (), covers)
+        slots = {one.device_id: one.slot for one in open_here(tx, state.instance_id)}
         for kind in covers:
-            lines = [_line(applied, match.index) for match in applied.listed(kind)]
+            lines = [_line(applied, match.index, slots) for match in applied.listed(kind)]
             state.entries[kind] = lines
             state.listed[kind] = {
                 "first": state.listed[kind]["first"],
@@ -365,7 +366,7 @@ def _remember(
     state.digest[key] = {"said": heartbeat.digest_of(report), "derived": derived}
 
 
-def _line(applied: Applied, index: int) -> dict[str, Any]:
+def _line(applied: Applied, index: int, slots: Mapping[str, str | None]) -> dict[str, Any]:
     """One line of a list as the node page shows it: usable values by name, everything printed beside them."""
     match = applied.matches[index]
     entry, unit = match.entry, applied.units.get(index)
@@ -380,7 +381,7 @@ def _line(applied: Applied, index: int) -> dict[str, Any]:
         "vendor": entry.vendor,
         "serial": usable.get("serial") or (unit.serial if unit and is_taught else None),
         "uuid": usable.get("uuid") or (unit.uuid if unit and is_taught else None),
-        "slot": entry.slot,
+        "slot": entry.slot or (slots.get(unit.id) if unit else None),
         "name": entry.name,
         "model": entry.model or (unit.model if unit else None),
         "part_number": entry.part_number or (unit.part_number if unit else None),

@@ -9,7 +9,7 @@ from registry.domain.actors import Subject, SubjectKind
 from registry.domain.canonical import JSON
 from registry.store.database import Snapshot
 from registry.store.devices import Device
-from registry.store.placements import open_of
+from registry.store.placements import Placement, open_of
 
 
 def of_devices(units: Iterable[Device], *, nodes: Iterable[str | None] = ()) -> tuple[Subject, ...]:
@@ -33,6 +33,11 @@ def told(device: Device, *, node: str | None = None, slot: str | None = None) ->
         "node": node,
         "slot": slot,
     }
+
+
+def told_in_place(device: Device, place: Placement | None) -> dict[str, JSON]:
+    """Tell a device with where it is now, if it is anywhere."""
+    return told(device, node=place.node if place else None, slot=place.slot if place else None)
 
 
 def nodes_of(snapshot: Snapshot, units: Iterable[Device]) -> list[str]:

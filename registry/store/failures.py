@@ -45,6 +45,11 @@ class Failure:
     message: str | None
     evidence: Any
 
+    @property
+    def seen_at(self) -> datetime:
+        """When it was seen: the reporter's claim, but never later than its receipt."""
+        return min(self.occurred_at or self.recorded_at, self.recorded_at)
+
 
 _FIELDS = tuple(one.name for one in fields(Failure))
 COLUMNS = ", ".join(f"f.{name}" for name in _FIELDS)

@@ -22,8 +22,7 @@ from registry.store.nodes import load_checks
 class NodeSummary:
     """A node's rows, and whether there is anything beside them. Before a report the fields up to `listed` are empty.
 
-    `checks` are left out when all are clean: then none of them speaks against the node. Troubled is a node on which a
-    device is missing or held, held one whose machine is.
+    Troubled is a node on which a device is missing or held, held one whose machine is.
     """
 
     node_id: str
@@ -39,13 +38,18 @@ class NodeSummary:
     reported_at: datetime | None
     have: int | None
     counted_start: datetime | None
-    checks: dict[str, CheckState]
+    checks_text: str | None
     listed: dict[str, dict[str, Any]]
     is_troubled: bool
     is_held: bool
     is_disputed: bool
     is_unattached: bool
     is_waived: bool
+
+    def load_checks(self, *, is_brief: bool) -> dict[str, CheckState]:
+        """Return the checks of this boot; brief, none when all are clean: then none speaks against the node."""
+        text = self.checks_text or "{}"
+        return {} if is_brief and not any(word in text for word in _TROUBLED) else load_checks(text)
 
 
 _TROUBLED = tuple(f'"{status}"' for status in CheckStatus if status not in CLEAN)
@@ -107,7 +111,7 @@ def find_summary(snapshot: Snapshot, name: str) -> NodeSummary | None:
         at(reported),
         have,
         at(counted),
-        load_checks(checks) if any(word in (checks or "") for word in _TROUBLED) else {},
+        checks,
         json.loads(listed) if listed else {},
         is_troubled,
         is_held,

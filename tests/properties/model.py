@@ -153,9 +153,15 @@ class Model(Acts):
         if old:
             self.close(old, now)
             if old.node != node.name:
-                self.nodes[old.node].lost.add(unit)
+                self._leave(self.nodes[old.node], unit)
         unit.stay = Stay(unit, node.name, node.life, slot, now)
         self.stays.append(unit.stay)
+
+    def _leave(self, node: Node, unit: Unit) -> None:
+        """A node's last list is of one device too many, and what it had proved was of another set."""
+        node.lost.add(unit)
+        node.have, node.counted_start, node.counted_end = 0, None, None
+        node.listed[unit.kind] = [line for line in node.listed.get(unit.kind, []) if line.unit is not unit]
 
     def _settle(self, node: Node, lines: list[Line], covers: frozenset[str], now: datetime) -> None:
         """Conflicts that this list shows begin; those that it covers and shows no more end."""
