@@ -38,9 +38,9 @@ WORDS = frozenset(
 )
 """Readings that are kept as the tool printed them."""
 
-_VITAL = ("serial", "uuid")
+_VITAL = ("serial", "uuid", "model", "vbios")
 """What every GPU that answers can tell: `Unknown Error` here means that it does not answer. In one of the many other
-fields (`Addressing Mode`, a temperature) the same words are seen on GPUs that are fine: that field is unread, no more."""
+fields (`Addressing Mode`, a temperature) the same words are seen on GPUs that are fine: that field alone is unread."""
 
 _TEMPERATURE = re.compile(r"(-?\d{1,19})(?:\.\d+)?(?: ?C)?")
 _COLDEST, _HOTTEST = -50, 200

@@ -25,7 +25,7 @@ def match_serials(session: Session) -> None:
         units = session.units_on(board_id) if board_id else ()
         if not units:
             session.register(one, "first seen, by its serial", board_id=board_id)
-        elif len(units) == 1 and not is_twin(session, one, units[0]):
+        elif len(units) == 1 and not is_twin(one, units[0]):
             wanted[one.index] = (units[0].id, MatchedBy.SERIAL)
     session.claim(wanted, "the only unit of this serial's board")
     match_on_boards(session, free_units)
@@ -61,17 +61,13 @@ def carries_several(one: Sighting, units: Sequence[Unit]) -> bool:
     return entry_says_several(one.entry) or any(board_carries_several(unit.model) for unit in units)
 
 
-def is_twin(session: Session, one: Sighting, unit: Unit) -> bool:
-    """Return True when module id or slot tell the entry from its board's only recorded unit.
+def is_twin(one: Sighting, unit: Unit) -> bool:
+    """Return True when the module id tells the entry from its board's only recorded unit.
 
-    Only on boards known to carry several: elsewhere both change when the board is put into another place.
+    Only on boards known to carry several: elsewhere it changes when the board is put into another place. The slot is
+    no help: it changes with the place of any board.
     """
-    if not carries_several(one, (unit,)):
-        return False
-    place = unit.place
-    if place is None or place.instance_id != session.known.instance_id or None in (place.slot, one.entry.slot):
-        return _is_other_module(one, unit)
-    return _is_other_module(one, unit) or place.slot != one.entry.slot
+    return carries_several(one, (unit,)) and _is_other_module(one, unit)
 
 
 def has_unique_id(known: Known, unit: Unit) -> bool:

@@ -125,7 +125,7 @@ def _only_blank(session: Session, one: Sighting) -> str | None:
         return None
     blank = blank_units(session, one)
     is_only = len(session.units_on(board_id)) == len(blank) == 1
-    return blank[0].id if is_only and not is_twin(session, one, blank[0]) else None
+    return blank[0].id if is_only and not is_twin(one, blank[0]) else None
 
 
 def _settle_new_uuid(session: Session, one: Sighting) -> None:

@@ -206,7 +206,6 @@ def test_every_row_has_a_valid_code_and_a_title_of_one_line(code: str) -> None:
             "xid_",
             "xid_0",
             "xid_079",
-            "xid_12345",
             "xid79",
             "xid_ab",
             "sxid_",

@@ -153,11 +153,11 @@ class Model(Acts):
         if old:
             self.close(old, now)
             if old.node != node.name:
-                self._leave(self.nodes[old.node], unit)
+                self._lose(self.nodes[old.node], unit)
         unit.stay = Stay(unit, node.name, node.life, slot, now)
         self.stays.append(unit.stay)
 
-    def _leave(self, node: Node, unit: Unit) -> None:
+    def _lose(self, node: Node, unit: Unit) -> None:
         """A node's last list is of one device too many, and what it had proved was of another set."""
         node.lost.add(unit)
         node.have, node.counted_start, node.counted_end = 0, None, None

@@ -179,11 +179,8 @@ class Reader:
         return None not in (unit.module, one.entry.module_id) and unit.module != one.entry.module_id
 
     def _is_twin(self, one: Line, unit: Unit) -> bool:
-        """On a board of several: another module, or another slot, than the one unit that is known."""
-        if SEVERAL not in {one.entry.model, unit.model}:
-            return False
-        is_here = unit.stay is not None and (unit.stay.node, unit.stay.life) == (self.node.name, self.node.life)
-        return self._is_other(one, unit) or (is_here and unit.stay is not None and unit.stay.slot != one.entry.slot)
+        """On a board of several: another module than the one unit that is known."""
+        return SEVERAL in {one.entry.model, unit.model} and self._is_other(one, unit)
 
     def _efas(self, efas: list[Line]) -> None:
         """A serial names an adapter; else MAC and slot do, in this life of the node."""
