@@ -29,8 +29,9 @@ def device_left(tx: Transaction, name: str, device_id: str, kind: str, *, to: st
     state = find_state(tx, node.id, lock=True) if node else None
     if state is None:
         return
-    if any(line["id"] == device_id for line in state.entries.get(kind, [])):
-        state.listed[kind]["count"] -= 1
+    listed = state.listed.get(kind)  # none yet in a boot that has sent no list
+    if listed is not None and any(line["id"] == device_id for line in state.entries.get(kind, [])):
+        listed["count"] -= 1
     state.counted_start = state.counted_end = None
     state.digest = {}
     reset(tx, name, state, why="devices_changed", detail=f"{device_id} is on {to}", actor=actor)

@@ -23,6 +23,17 @@ def test_a_gpu_listed_elsewhere_takes_the_admission_of_its_old_node_with_it(flee
     assert (missing.have, missing.need) == (3, 4)
 
 
+def test_a_gpu_may_be_listed_elsewhere_before_its_old_node_has_sent_a_list_in_its_new_boot(fleet: Fleet) -> None:
+    fleet.admit("node-a")
+    fleet.clock.advance(60)
+    fleet.report("node-a", boot="boot-9", entries=None)
+
+    fleet.admit("node-b", devices=[gpu(0), *(gpu(number) for number in range(11, 14))], instance="i-2", boot="boot-2")
+
+    assert fleet.codes("node-b") == []
+    assert "passes_insufficient" in fleet.codes("node-a")
+
+
 def test_a_chassis_hold_follows_the_machine_into_a_new_instance_of_the_same_name(fleet: Fleet) -> None:
     host = {"chassis": {"serial": "CHASSIS0001"}}
     fleet.report(host=host)
