@@ -161,7 +161,8 @@ class Model(Acts):
         """A node's last list is of one device too many, and what it had proved was of another set."""
         node.lost.add(unit)
         node.have, node.counted_start, node.counted_end = 0, None, None
-        node.listed[unit.kind] = [line for line in node.listed.get(unit.kind, []) if line.unit is not unit]
+        if unit.kind in node.listed:
+            node.listed[unit.kind] = [line for line in node.listed[unit.kind] if line.unit is not unit]
 
     def _settle(self, node: Node, lines: list[Line], covers: frozenset[str], now: datetime) -> None:
         """Conflicts that this list shows begin; those that it covers and shows no more end."""
