@@ -334,10 +334,9 @@ def dump_checks(checks: Mapping[str, CheckState]) -> str:
     )
 
 
-def forget_digest(tx: Transaction, *, node_id: str | None = None, instance_id: str | None = None) -> None:
+def forget_digest(tx: Transaction, *, node_id: str) -> None:
     """Let the next report of a node be looked at in full: something else than its own reports changed what it means."""
-    column, value = ("node_id", node_id) if node_id else ("instance_id", instance_id)
-    tx.execute(f"UPDATE node_state SET digest = '{{}}', version = version + 1 WHERE {column} = ?", (value,))
+    tx.execute("UPDATE node_state SET digest = '{}', version = version + 1 WHERE node_id = ?", (node_id,))
 
 
 def find_last_report(snapshot: Snapshot, node_id: str) -> datetime | None:
