@@ -148,6 +148,14 @@ class LiveServer:
                 found.append(int(status.parent.name))
         return sorted(found)
 
+    def all_workers(self) -> list[int]:
+        """The process ids of its workers, once every one of them is there: they are started one after the other."""
+        deadline = time.monotonic() + START_SECONDS
+        while len(found := self.workers()) != WORKERS:
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.05)
+        return found
+
     @contextmanager
     def only(self, worker: int) -> Iterator[None]:
         """Let nobody but this worker answer, for requests that write nothing: the others stand still."""

@@ -51,7 +51,7 @@ def test_a_held_gpu_is_refused_by_every_worker_from_the_acknowledgement_on(
 
     (item,) = quarantine(operator, held(node))
     told = []
-    for worker in server.workers():
+    for worker in server.all_workers():
         with server.only(worker):
             told.append(node.decision(fresh=True))
     (again,) = quarantine(operator, held(node))
@@ -140,7 +140,7 @@ def test_a_revoked_token_is_worthless_in_every_worker_at_once(server: LiveServer
 
     for when in ("before", "after"):
         statuses[when] = []
-        for worker in server.workers():
+        for worker in server.all_workers():
             with server.only(worker):
                 statuses[when].append(leaver.ask("GET", "/v1/nodes", fresh=True).status_code)
         if when == "before":

@@ -17,7 +17,7 @@ from typing import Any
 import requests
 
 from tests.live.machines import Node, all_events, codes, fresh_gpus, serial, walk
-from tests.live.server import WORKERS, Caller, LiveServer
+from tests.live.server import Caller, LiveServer
 
 WORKERS_KILLED = 2
 SERVERS_KILLED = 2
@@ -48,7 +48,7 @@ def test_what_was_acknowledged_survives_the_death_of_workers_and_of_the_server(
         for _ in range(WORKERS_KILLED):
             time.sleep(PAUSE_SECONDS)
             os.kill(server.workers()[0], signal.SIGKILL)
-    wait_for_workers(server)
+    server.all_workers()  # the dead have successors
     kept_after_workers = check(promises, operator, auditor)
     for _ in range(SERVERS_KILLED):
         with writing(promises, operator, nodes):
@@ -121,14 +121,6 @@ def acknowledged(answer: requests.Response) -> dict[str, Any]:
     assert answer.status_code in {200, 201}, answer.text
     told: dict[str, Any] = answer.json()
     return told
-
-
-def wait_for_workers(server: LiveServer) -> None:
-    """Wait until the dead workers have successors."""
-    until = time.monotonic() + PATIENCE_SECONDS
-    while len(server.workers()) != WORKERS:
-        assert time.monotonic() < until, server.log()
-        time.sleep(0.05)
 
 
 def check(promises: Promises, operator: Caller, auditor: Caller) -> int:
