@@ -85,6 +85,7 @@ class ReportedFailure:
     """A fault somebody saw. `device` is any identifier; else `node` and `slot` say where it was at `occurred_at`.
 
     `failure_id` makes the message idempotent. `occurred_at` is the reporter's claim and None where it made none.
+    A burst is one failure: seen `count` times, first at `occurred_at` and last at `last_at`.
     """
 
     failure_id: str
@@ -95,6 +96,8 @@ class ReportedFailure:
     occurred_at: datetime | None = None
     message: str | None = None
     evidence: Mapping[str, Any] | None = None
+    count: int = 1
+    last_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,28 @@ class Inventory:
     def is_partial(self) -> bool:
         """True when the tool knows of more devices than it listed."""
         return self.attached is not None and len(self.entries) < self.attached
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one tool output says beside any list: checks, faults, readings, what the host is.
+
+    A device is named by serial, UUID or slot; a tool that only counts its GPUs is quoted as `gpu:<index>`
+    (`device_by_index`), and whoever has the list of the same boot puts the entry's name in its place. `readings` is
+    keyed the same way. A `failure_id` is the same whenever the same line or result is read again.
+    """
+
+    checks: tuple[CheckResult, ...] = ()
+    failures: tuple[ReportedFailure, ...] = ()
+    readings: Mapping[str, Mapping[str, Reading]] = field(default_factory=dict)
+    host: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    stamp: str | None = None
+    warnings: tuple[Notice, ...] = ()
+
+
+def device_by_index(kind: str, index: int) -> str:
+    """Name a device that a tool only counts: `gpu:3`. No serial, UUID or slot has this form."""
+    return f"{kind}:{index}"
 
 
 @dataclass(frozen=True, slots=True)
