@@ -67,5 +67,16 @@ def _check_node(asking: Caller) -> None:
         raise Forbidden(f"this token is bound to node {asking.node} and may not speak for {named}")
 
 
+def check_instance(provider_id: str, profile: str) -> None:
+    """Keep a token that was traded to the instance and the profile it was traded for. Raises Forbidden."""
+    asking: Caller = g.caller
+    for name, bound, given in (
+        ("instance", asking.provider_id, provider_id),
+        ("profile", asking.profile, profile),
+    ):
+        if asking.role is Role.NODE and bound is not None and given != bound:
+            raise Forbidden(f"this token is bound to {name} {bound} and may not speak for {given}")
+
+
 def _spoken(roles: frozenset[Role]) -> str:
     return " or ".join(role for role in Role if role in roles)

@@ -33,6 +33,7 @@ STATUS: Mapping[type[PratiqueError], HTTPStatus] = {
     facts.IdempotencyKeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
     facts.IdempotencyInProgress: HTTPStatus.CONFLICT,
     facts.InstanceSuperseded: HTTPStatus.CONFLICT,
+    facts.AlreadyJoined: HTTPStatus.CONFLICT,
     facts.DeviceAmbiguous: HTTPStatus.CONFLICT,
     facts.NotOpen: HTTPStatus.CONFLICT,
     facts.StoreUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -75,7 +75,7 @@ PATH: dict[str, tuple[JsonSchema, str]] = {
     "name": ({"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}, "The profile's name."),
 }
 FLAGS = frozenset({"permanent", "drain", "attached", "review_due"})
-NUMBERS = frozenset({"count", "sequence"})
+NUMBERS = frozenset({"count", "sequence", "uses", "used"})
 
 
 def document(app: Flask) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 from api.text import TEXT_LENGTH, is_scalar, pointer, whole_number, why_not_id, why_not_text
 from registry.domain.canonical import INT_LIMIT
 from registry.domain.errors import FieldError, InvalidField
+from registry.domain.glance import Glance, glance_at
 from registry.domain.identifiers import is_mig_name, normalise_slot
 from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Kind, Reading, Report
 from registry.domain.times import parse_rfc3339
@@ -71,6 +73,46 @@ def report_of(body: object, node: str, raw: bytes) -> Report:
     fields = read_fields(body, errors)
     refuse(errors)
     return Report(node=node, body_digest=hashlib.sha256(raw).hexdigest(), **fields)
+
+
+def glance_over(body: object, node: str, raw: bytes) -> Glance | None:
+    """Look at everything in a JSON body but the lines of its list; None for one that only a full reading can judge.
+
+    The lines keep their places in the body: `report_of` may still read it.
+    """
+    if not isinstance(body, dict):
+        return None
+    errors: Errors = []
+    devices = body.get("devices")
+    kinds, parts = (None, _Parts([], [], ())) if devices is None else _take_apart(devices, errors)
+    fields = read_fields({**body, "devices": None}, errors)
+    if errors:
+        return None
+    report = Report(node=node, body_digest=hashlib.sha256(raw).hexdigest(), **fields)
+    return glance_at(report, lines=parts.lines, kinds=kinds, firmware=parts.firmware, readings=parts.readings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The lines of a list, what is flashed on each device, and what was read from it."""
+
+    lines: list[dict[str, Any]]
+    firmware: list[Any]
+    readings: tuple[dict[str, Reading], ...]
+
+
+def _take_apart(devices: object, errors: Errors) -> tuple[tuple[str, ...], _Parts]:
+    """Part what changes from look to look from what does not. Only the readings are judged: they are always new."""
+    if not isinstance(devices, list) or not all(isinstance(one, dict) for one in devices):
+        errors.append(FieldError("/devices", "must be a list of objects"))
+        return (), _Parts([], [], ())
+    kinds = tuple(_kind(one.get("kind"), "/devices", errors) for one in devices)
+    lines = [{name: value for name, value in one.items() if name not in _MOVING} for one in devices]
+    readings = tuple(_optional(one, "readings", "/devices", errors, _readings) or {} for one in devices)
+    return kinds, _Parts(lines, [one.get("firmware") for one in devices], readings)
+
+
+_MOVING = frozenset({"firmware", "readings"})
 
 
 def refuse(errors: Errors) -> None:

@@ -129,8 +129,13 @@ TABLES = (
     f"INSERT INTO chain_head (id, sequence, hash) VALUES (1, 0, '{'0' * 64}')",
     # --- the service itself ---------------------------------------------------------------------------------------
     """CREATE TABLE token (
-        id TEXT PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, node TEXT, hash TEXT NOT NULL UNIQUE,
-        created_at BIGINT NOT NULL, created_by TEXT NOT NULL, revoked_at BIGINT)""",
+        id TEXT PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, node TEXT, provider_id TEXT, profile TEXT,
+        joined_with TEXT REFERENCES token(id), pattern TEXT, uses BIGINT, used BIGINT, expires_at BIGINT,
+        hash TEXT NOT NULL UNIQUE, created_at BIGINT NOT NULL, created_by TEXT NOT NULL, revoked_at BIGINT)""",
+    # One instance has one token by a trade, whatever else goes wrong.
+    """CREATE UNIQUE INDEX token_instance ON token (node, provider_id)
+        WHERE joined_with IS NOT NULL AND revoked_at IS NULL""",
+    "CREATE INDEX token_joined ON token (node, id) WHERE joined_with IS NOT NULL",
     """CREATE TABLE idempotency (
         token_id TEXT NOT NULL, route TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, status BIGINT NOT NULL,
         body TEXT NOT NULL, created_at BIGINT NOT NULL, PRIMARY KEY (token_id, route, key))""",

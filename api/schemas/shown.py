@@ -22,6 +22,7 @@ MAYBE: JsonSchema = {"type": ["string", "null"]}
 TIME: JsonSchema = {"type": "string", "format": "date-time"}
 MAYBE_TIME: JsonSchema = {"type": ["string", "null"], "format": "date-time"}
 COUNT: JsonSchema = {"type": "integer", "minimum": 0}
+MAYBE_COUNT: JsonSchema = {"type": ["integer", "null"], "minimum": 0}
 FLAG: JsonSchema = {"type": "boolean"}
 ANY_OBJECT: JsonSchema = {"type": "object"}
 HASH: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
@@ -232,6 +233,10 @@ _TOKEN_FIELDS = {
     "created_at": TIME,
     "created_by": TEXT,
     "revoked_at": MAYBE_TIME,
+    **dict.fromkeys(("provider_id", "profile", "joined_with", "pattern"), MAYBE),
+    "uses": MAYBE_COUNT,
+    "used": MAYBE_COUNT,
+    "expires_at": MAYBE_TIME,
 }
 
 

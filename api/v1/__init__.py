@@ -11,6 +11,7 @@ from api.v1 import (
     events,
     failures,
     imports,
+    join,
     nodes,
     policy,
     profiles,
@@ -33,5 +34,6 @@ BLUEPRINTS = (
     profiles.bp,
     policy.bp,
     tokens.bp,
+    join.bp,
 )
 """Every blueprint, in the order of the story: a report, a decision, and what explains it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from api.answers import change
+from api.answers import answer, change
 from api.auth import READERS, require
 from api.body import body
 from api.context import actor, database, now
@@ -44,6 +44,15 @@ def index() -> Response:
     """List the conflicts, newest first, resolved ones too."""
     filters, part = listing(FILTERS, WORDS)
     return page_answer(conflicts.list_conflicts(database(), filters, part))
+
+
+@bp.get("/conflicts/<conflict>")
+@says({200: ref("Conflict")})
+@require(*READERS)
+def show(conflict: str) -> Response:
+    """Show one conflict."""
+    query(())
+    return answer(conflicts.show_conflict(database(), conflict))
 
 
 @bp.post("/conflicts/<conflict>/resolve")

@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from api.answers import change
+from api.answers import answer, change
 from api.auth import READERS, require
 from api.body import body, json_body, load
 from api.context import actor, caller, database, now
@@ -20,7 +20,7 @@ from api.schemas.shown import items, page, ref
 from registry.domain.failures import KINDS, Cause, Effect, Severity
 from registry.domain.reports import ReportedFailure
 from registry.domain.roles import Role
-from registry.services import failures
+from registry.services import failure_pages, failures
 
 bp = Blueprint("failures", __name__)
 
@@ -68,7 +68,16 @@ def record() -> Response:
 def index() -> Response:
     """List the faults, newest first."""
     filters, part = listing(FILTERS, WORDS)
-    return page_answer(failures.list_failures(database(), filters, part))
+    return page_answer(failure_pages.list_failures(database(), filters, part))
+
+
+@bp.get("/failures/<failure>")
+@says({200: ref("Failure")})
+@require(*READERS)
+def show(failure: str) -> Response:
+    """Show one fault, by our id."""
+    query(())
+    return answer(failure_pages.show_failure(database(), failure))
 
 
 @bp.post("/failures/<failure>/withdraw")

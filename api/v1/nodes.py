@@ -10,7 +10,7 @@ from flask import Blueprint, Response, request
 from api.answers import answer, change
 from api.auth import READERS, require
 from api.body import body
-from api.context import actor, database, now, policy
+from api.context import actor, caller, database, now, policy
 from api.contract import JSON, says
 from api.pagination import Words, listing, page_answer, query
 from api.schemas.nodes import MAINTENANCE, RETIRE, WAIVER
@@ -59,7 +59,7 @@ def decide(node: str) -> Response:
     """Decide now. A "no" is data: always 200. `Accept: text/plain` gives one line."""
     check_node(node)
     query(())
-    decision = admission.decide_admission(database(), node, policy=policy(), now=now())
+    decision = admission.decide_admission(database(), node, instance=caller().provider_id, policy=policy(), now=now())
     if request.accept_mimetypes.best_match(["application/json", TEXT]) == TEXT:
         return Response(decision.as_line() + "\n", content_type=f"{TEXT}; charset=utf-8")
     return answer(decision.to_json())

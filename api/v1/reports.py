@@ -3,20 +3,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flask import Blueprint, Response, request
 
 from api.answers import answer
-from api.auth import require
+from api.auth import check_instance, require
 from api.body import MULTIPART, json_body, raw_body
 from api.context import actor, database, now, policy
 from api.contract import JSON, says
 from api.pagination import query
-from api.reports_body import report_of
+from api.reports_body import glance_over, report_of
 from api.reports_multipart import GPU_PARTS, read_parts, report_of_parts
 from api.schemas.shown import ref
 from api.schemas.taken import REPORT, REPORT_EXAMPLE, report_parts
 from api.v1.names import check_node
 from registry.domain.errors import MalformedBody
+from registry.domain.glance import Glance, glance_of
 from registry.domain.reports import Report
 from registry.domain.roles import Role
 from registry.services import reports
@@ -36,16 +39,24 @@ def accept(node: str) -> Response:
     """Take in devices, readings and checks; answer what counted, and the decision."""
     check_node(node)
     query(())
-    report = _report(node)
-    return answer(reports.accept_report(database(), report, actor=actor(), policy=policy(), now=now()))
+    seen, read = _report(node)
+    check_instance(seen.report.provider_id, seen.report.profile)
+    told = reports.accept_glance(database(), seen, read, actor=actor(), policy=policy(), now=now())
+    return answer(told)
 
 
-def _report(node: str) -> Report:
-    """Read the report from JSON, or from raw tool output."""
+def _report(node: str) -> tuple[Glance, Callable[[], Report]]:
+    """Read the report from JSON, or from raw tool output: at a glance, and in full when that is asked for."""
     if request.mimetype == MULTIPART:
         boundary = request.mimetype_params.get("boundary")
-        return report_of_parts(read_parts(request.stream, boundary, request.content_length or 0), node)
+        report = report_of_parts(read_parts(request.stream, boundary, request.content_length or 0), node)
+        return glance_of(report), lambda: report
     raw = raw_body()
     if not raw:
         raise MalformedBody("the body is empty; send a report as JSON or as multipart/form-data")
-    return report_of(json_body(), node, raw)
+    body = json_body()
+    seen = glance_over(body, node, raw)
+    if seen is not None:
+        return seen, lambda: report_of(body, node, raw)
+    report = report_of(body, node, raw)
+    return glance_of(report), lambda: report

@@ -15,12 +15,18 @@ from api.contract import says
 from api.pagination import Words, listing, page_answer, query
 from api.schemas.shown import page, ref
 from api.schemas.tokens import TOKEN
+from registry.domain.joining import JoinTerms
 from registry.domain.roles import Role
 from registry.services import tokens
 
 bp = Blueprint("tokens", __name__)
 
-FILTERS = frozenset({"id", "role", "name", "node", "created_by", "created_at", "revoked_at"})
+FILTERS = frozenset(
+    {
+        *("id", "role", "name", "node", "created_by", "created_at", "revoked_at"),
+        *("provider_id", "profile", "joined_with", "pattern", "uses", "used", "expires_at"),
+    }
+)
 WORDS: Words = {"role": Role}
 """The values of the filters that have few."""
 
@@ -40,6 +46,7 @@ def create(data: dict[str, Any]) -> Response:
             role=Role(data["role"]),
             name=data["name"],
             node=data.get("node"),
+            terms=_terms(data),
             pepper=standing().pepper,
             actor=actor(),
             now=now(),
@@ -49,6 +56,12 @@ def create(data: dict[str, Any]) -> Response:
 
     # The secret is never stored, so an answer that is replayed comes without it.
     return change(work, on_first=lambda shown: {**shown, "token": made[0]})
+
+
+def _terms(data: dict[str, Any]) -> JoinTerms | None:
+    if data["role"] != Role.JOIN:
+        return None
+    return JoinTerms(data["pattern"], data["uses"], data["expires_at"], data.get("profile"))
 
 
 @bp.get("/tokens")

@@ -53,8 +53,9 @@ class Stage:
         return stage
 
     def make_tokens(self, *, nodes: tuple[str, ...]) -> dict[str, str]:
-        """Make a token for each role but `node`, and one for each node; the names are the keys."""
-        wanted: list[tuple[Role, str, str | None]] = [(role, str(role), None) for role in Role if role is not Role.NODE]
+        """Make a token for each role but `node` and `join`, and one for each node; the names are the keys."""
+        asking = [role for role in Role if role not in {Role.NODE, Role.JOIN}]
+        wanted: list[tuple[Role, str, str | None]] = [(role, str(role), None) for role in asking]
         wanted += [(Role.NODE, node, node) for node in nodes]
         with open_ready(self.settings) as database:
             pepper = keys.load_pepper(self.settings)

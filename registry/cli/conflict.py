@@ -15,6 +15,7 @@ from registry.cli.output import print_facts, print_json
 EPILOG = """\b
 Examples:
   pratique conflict list --state open
+  pratique conflict show 0198c0de-...
   pratique conflict resolve 0198c0de-... --as different_devices --reason "both boards seen on the bench"
 """
 
@@ -41,6 +42,18 @@ def list_(session: Session, limit: int, **filters: str | None) -> None:
         headings=headings,
         row=_row,
     )
+
+
+@conflict.command(epilog=EPILOG)
+@click.argument("conflict_id", metavar="ID")
+@speaks_http
+def show(session: Session, conflict_id: str) -> None:
+    """Print the conflict ID."""
+    found = session.client.get("conflicts", conflict_id)
+    if session.is_json:
+        print_json(found)
+    else:
+        print_facts(found)
 
 
 @conflict.command(epilog=EPILOG)

@@ -22,6 +22,7 @@ Examples:
   pratique failure add --code dcgm_pcie --device 1654922006312
   pratique failure add --from failures.json
   pratique failure list --device 1654922006312 --state active
+  pratique failure show 0198c0de-...
   pratique failure withdraw 0198c0de-... --reason "it was the neighbour's cable"
 """
 
@@ -40,6 +41,18 @@ def failure() -> None:
 def list_(session: Session, limit: int, **filters: str | None) -> None:
     """Print the faults, newest first."""
     show_columns(session, ("failures",), params=filters, limit=limit, columns=COLUMNS)
+
+
+@failure.command(epilog=EPILOG)
+@click.argument("failure_id", metavar="ID")
+@speaks_http
+def show(session: Session, failure_id: str) -> None:
+    """Print the fault ID."""
+    found = session.client.get("failures", failure_id)
+    if session.is_json:
+        print_json(found)
+    else:
+        print_facts(found)
 
 
 @failure.command(epilog=EPILOG)

@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import timedelta
 from typing import Any
 
 import click
 
-from registry.domain.times import parse_rfc3339
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_DURATION = re.compile(r"(?:[0-9]+[smhd])+")
+from registry.domain.times import parse_duration, parse_rfc3339
 
 
 class Duration(click.ParamType[timedelta]):
@@ -25,14 +21,10 @@ class Duration(click.ParamType[timedelta]):
         """Read the text, or end with a usage error."""
         if isinstance(value, timedelta):
             return value
-        text = f"{value}s" if str(value).isdigit() else str(value)
-        if not _DURATION.fullmatch(text):
-            self.fail(f"{value!r} is no length of time like 90s, 15m or 1h30m", param, ctx)
-        parts = re.findall(r"([0-9]+)([smhd])", text)
         try:
-            return sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in parts), timedelta())
-        except OverflowError:
-            self.fail(f"{value!r} is too long", param, ctx)
+            return parse_duration(str(value))
+        except ValueError as error:
+            self.fail(f"{value!r} is {error}", param, ctx)
 
 
 class Moment(click.ParamType[str]):

@@ -11,7 +11,8 @@ lower case, `DCGM_FR_` replaced by `dcgm_`. The policy follows DCGM's severity, 
     MONITOR, CONFIG             record; CONFIG is the node's setting and never a device's fault
     the tool itself failed      record: it has seen nothing, the check is `unknown`
 
-Exceptions keep families together and stand in groups of their own, each with its reason.
+Exceptions keep families together and stand in groups of their own, each with its reason. The names that begin with
+`HEALTH_` are ours: health watches print sentences, and not every sentence is known.
 """
 
 from __future__ import annotations
@@ -315,6 +316,26 @@ DCGM_GROUPS: tuple[Group, ...] = (
             "PERSISTENCE_MODE": "Persistence mode is off",
             "ABORTED": "The test was ended before it finished",
             "L1TAG_UNSUPPORTED": "The GPU cannot run the test of the first-level cache",
+        },
+    ),
+    # A health watch that failed in words nobody knows. A failed memory watch means errors that DCGM could not correct.
+    _group("hardware", "critical", "quarantine", "reset_gpu", {"HEALTH_MEMORY": "DCGM's watch of the memory failed"}),
+    _group(
+        "unknown",
+        "critical",
+        "hold",
+        "reset_gpu",
+        {
+            "HEALTH_PCIE": "DCGM's watch of PCIe failed",
+            "HEALTH_NVLINK": "DCGM's watch of NVLink failed",
+            "HEALTH_SM": "DCGM's watch of the processors failed",
+            "HEALTH_PMU": "DCGM's watch of the power management unit failed",
+            "HEALTH_MCU": "DCGM's watch of the micro-controller failed",
+            "HEALTH_INFOROM": "DCGM's watch of the infoROM failed",
+            "HEALTH_THERMAL": "DCGM's watch of the temperature failed",
+            "HEALTH_POWER": "DCGM's watch of the power failed",
+            "HEALTH_DRIVER": "DCGM's watch of the driver failed",
+            "HEALTH_OTHER": "A health watch of DCGM failed",
         },
     ),
     _group("unknown", "info", "record", "none", {"OK": "No error"}),

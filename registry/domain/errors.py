@@ -120,6 +120,12 @@ class InstanceSuperseded(PratiqueError):
     code = "instance_superseded"
 
 
+class AlreadyJoined(PratiqueError):
+    """The instance has a token from an earlier trade; `token_id` says which."""
+
+    code = "already_joined"
+
+
 class DeviceAmbiguous(PratiqueError):
     """A reference fits several units; `extra["candidates"]` lists them."""
 
@@ -155,6 +161,7 @@ PROBLEM_CODES: tuple[str, ...] = (
     "idempotency_key_reused",
     "idempotency_in_progress",
     "instance_superseded",
+    "already_joined",
     "device_ambiguous",
     "not_open",
     "store_unavailable",

@@ -107,6 +107,8 @@ class EventType(StrEnum):
     """A credential was handed out."""
     TOKEN_REVOKED = "token.revoked"  # noqa: S105 - an event name
     """A credential stopped working."""
+    JOIN_REFUSED = "join.refused"
+    """Somebody with a join token asked for a node's token and did not get it."""
     SERVICE_RESUMED = "service.resumed"
     """The service came back after an outage, which is left out of all ages."""
     CHECKPOINT_SIGNED = "checkpoint.signed"

@@ -62,11 +62,12 @@ class NodeFacts:
     `silence_seconds` is the age of the last report without our own outages, None when none came. `listed_counts` are
     the lengths of the last lists of this instance, None where no list came; `expected` has waivers applied. `devices`
     are the units placed here, so that findings can be put to them. `checks` are those of the current boot.
-    `required_checks` are the profile's unless given.
+    `required_checks` are the profile's unless given. `asking` is an instance that is not the one on record.
     """
 
     node: str
     is_known: bool = False
+    asking: str | None = None
     profile_name: str | None = None
     profile: Profile | None = None
     silence_seconds: float | None = None

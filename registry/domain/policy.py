@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which numbers decide? Every threshold of the rules in one place, the reason beside each.
 
-The digest names the policy that a decision was made under: it covers the thresholds and the effect of every fault
-code, so two servers with the same digest decide alike.
+The digest names the policy that a decision was made under: it covers the thresholds, the effect of every fault code
+and the rules, so two servers with the same digest decide alike.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from registry.domain.canonical import canonical
-from registry.domain.failures import CATALOGUE, UNKNOWN_CODE_EFFECT
+from registry.domain.failures import CATALOGUE, UNKNOWN_CODE_EFFECT, Effect, FailureKind, look_up
+from registry.domain.rules import DEFAULT_RULES, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,39 @@ class Policy:
 
     outage_gap_seconds: int = 30
     """A longer gap between signs of life is our own outage and left out of all ages: it must make nobody stale."""
+
+    efa_grace_seconds: int = 120
+    """How long after a boot was first seen EFAs may still be missing without fault: on p5en some come up a minute
+    after the others, and twice that tells late from never."""
+
+    heat_warn_celsius: int = 10
+    """Degrees above the median of its neighbours that make a GPU hot: between the cool and the warm end of one air
+    stream lie fewer."""
+
+    heat_fail_celsius: int = 15
+    """Degrees that no place in the chassis explains: the cooler is loose, blocked or dead."""
+
+    heat_clear_celsius: int = 7
+    """Degrees below which a hot GPU is hot no longer: with a gap to the margin a reading that wavers is one story."""
+
+    heat_window_seconds: int = 300
+    """How long a GPU must be hot: a job that begins or ends is over by then, a cooler that fails is not."""
+
+    heat_neighbours: int = 3
+    """Neighbours that a comparison takes: the median of fewer is the word of a single card."""
+
+    heat_power_band_percent: int = 20
+    """Difference in power within which two loads are alike: cards of one model spread less under one job."""
+
+    heat_busy_percent: int = 50
+    """Utilisation below which a GPU is not compared: what an idle one shows is its last job and its place."""
+
+    heat_busy_band_percent: int = 20
+    """Difference in utilisation within which two loads are alike, where power is not printed."""
+
+    heat_counts: bool = False
+    """Whether a GPU that is `heat_fail_celsius` hotter fails `gpu.thermal`. Else it warns: by itself heat loses no job,
+    and a hot corner of a room must not take a row of nodes away unasked."""
 
     after_passes_count: int = 2
     """Clean runs that release an `after_passes` hold: the same proof that a node has to bring."""
@@ -74,10 +108,41 @@ class Policy:
     breaker_permanent_min: int = 4
     """The same for permanent codes, whose evidence no outage imitates and no later boot shows again."""
 
+    unknown_code_effect: Effect = UNKNOWN_CODE_EFFECT
+    """What a code outside the catalogue does: it must not pass unseen, and is not enough to open a quarantine."""
+
+    effects: tuple[tuple[str, Effect], ...] = ()
+    """Effects that differ from the catalogue's, by code: a fleet may know better than the table what a code is worth.
+    """
+
+    rules: tuple[Rule, ...] = DEFAULT_RULES
+    """What is counted, and opens a hold when there is too much of it: repetition says what no single fault says."""
+
+    def look_up(self, code: str) -> FailureKind:
+        """Return what is known of a fault code, with the effect that it has under this policy. Never raises."""
+        kind = look_up(code)
+        by_default = kind.effect if code in CATALOGUE else self.unknown_code_effect
+        effect = dict(self.effects).get(code, by_default) if kind.is_fault else kind.effect
+        return kind if effect is kind.effect else dataclasses.replace(kind, effect=effect)
+
+    def knows(self, code: str) -> bool:
+        """Tell whether anything is said of a fault code: by the catalogue, or by this policy."""
+        return code in CATALOGUE or code in dict(self.effects) or any(code in one.codes for one in self.rules)
+
+    def thresholds(self) -> dict[str, int]:
+        """Return every number by its name."""
+        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in found.items() if isinstance(value, int)}
+
     def to_json(self) -> dict[str, Any]:
-        """Return the thresholds, the effect of every known code, and the effect of an unknown one."""
-        effects = {code: row.effect.value for code, row in sorted(CATALOGUE.items())}
-        return {**dataclasses.asdict(self), "effects": effects, "unknown_code_effect": UNKNOWN_CODE_EFFECT.value}
+        """Return the thresholds, the effect of every known code and of an unknown one, and the rules."""
+        codes = sorted({*CATALOGUE, *dict(self.effects)})
+        return {
+            **self.thresholds(),
+            "effects": {code: self.look_up(code).effect.value for code in codes},
+            "unknown_code_effect": self.unknown_code_effect.value,
+            "rules": [one.to_json() for one in self.rules],
+        }
 
     @property
     def digest(self) -> str:

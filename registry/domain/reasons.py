@@ -27,10 +27,12 @@ Question: TypeAlias = Callable[[NodeFacts, Policy, datetime], Iterator[Reason]]
 
 def unknown_node(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reason]:
     """The one reason for a node without records: nothing else is known of it."""
+    told = f"No node named {facts.node} has reported, or it was retired."
+    if facts.asking is not None:
+        told = f"Instance {facts.asking} of node {facts.node} has not reported: the records are of another instance."
     yield Reason(
         ReasonCode.NODE_UNKNOWN,
-        f"No node named {facts.node} has reported, or it was retired. "
-        f"Next: let it report (`pratique report`, or start its agent); the first report makes it known.",
+        f"{told} Next: let it report (`pratique report`, or start its agent); the first report makes it known.",
     )
 
 

@@ -19,3 +19,5 @@ class Role(StrEnum):
     """Whoever runs the service: everything, tokens and permanent holds too."""
     WEBHOOK = "webhook"
     """A Kubernetes API server that asks about nodes."""
+    JOIN = "join"
+    """New nodes, before they have a token of their own: each trades it for one, and for nothing else."""

@@ -16,6 +16,10 @@ _RFC3339 = re.compile(
 """`date-time` of RFC 3339, 5.6: https://www.rfc-editor.org/rfc/rfc3339#section-5.6 (the offset is not optional)."""
 
 
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_DURATION_PART = re.compile(r"([0-9]+)([smhd])")
+
+
 def rfc3339(moment: datetime) -> str:
     """Write an aware time in UTC with six decimals and `Z`, so that texts sort as times do. Raises ValueError."""
     if moment.utcoffset() is None:
@@ -50,6 +54,19 @@ def parse_rfc3339(text: str) -> datetime:
     if moment.year < FIRST_YEAR:
         raise ValueError("the year is outside 1970 to 9999")
     return moment
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read `90s`, `15m`, `1h30m`, `30d` or a bare number of seconds. Raises ValueError."""
+    parts = _DURATION_PART.findall(text)
+    if text.isascii() and text.isdigit():
+        parts = [(text, "s")]
+    elif not text or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError("no length of time like 90s, 15m or 1h30m")
+    try:
+        return sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
+    except (OverflowError, ValueError):
+        raise ValueError("too long a time") from None
 
 
 def _zone(offset: str) -> timezone:

@@ -28,10 +28,17 @@ from registry.store.profiles import waivers_of
 from registry.store.summaries import NodeSummary, find_summary
 
 
-def decide_admission(db: Database, node: str, *, policy: Policy, now: datetime) -> Decision:
-    """Decide about one node, from one snapshot. An unknown node is a decision too. Raises StoreUnavailable."""
+def decide_admission(
+    db: Database, node: str, *, instance: str | None = None, policy: Policy, now: datetime
+) -> Decision:
+    """Decide about one node, from one snapshot. An unknown node is a decision too. Raises StoreUnavailable.
+
+    `instance` is the provider id of the machine that asks, where that is certain: what another instance of the name
+    reported admits nobody else, so before its own first report it is unknown.
+    """
     with db.read() as snapshot:
-        return decide_in(snapshot, node, policy=policy, now=now)
+        facts = load_facts(snapshot, node, instance=instance, policy=policy, now=now)
+        return decide_on(snapshot, facts, policy=policy, now=now)
 
 
 def decide_in(snapshot: Snapshot, node: str, *, policy: Policy, now: datetime) -> Decision:
@@ -44,11 +51,18 @@ def decide_on(snapshot: Snapshot, facts: NodeFacts, *, policy: Policy, now: date
     return decide(facts, policy=policy, policy_digest=policy.digest, sequence=snapshot.sequence(), now=now)
 
 
-def load_facts(snapshot: Snapshot, name: str, *, policy: Policy, now: datetime) -> NodeFacts:
-    """Gather what a decision about a node needs. Holds and conflicts are joined at each read, never copied."""
+def load_facts(
+    snapshot: Snapshot, name: str, *, instance: str | None = None, policy: Policy, now: datetime
+) -> NodeFacts:
+    """Gather what a decision about a node needs. Holds and conflicts are joined at each read, never copied.
+
+    `instance` is as for `decide_admission`.
+    """
     row = find_summary(snapshot, name)
     if row is None or row.retired_at is not None or row.instance_id is None or row.reported_at is None:
         return NodeFacts(name)
+    if instance is not None and row.provider_id != instance:
+        return NodeFacts(name, asking=instance)
     profile = parse_profile(row.profile or "", row.profile_body)
     silent = silence(snapshot, row.reported_at, now)
     # A node that lacks passes is told which checks it lacks too.

@@ -44,6 +44,19 @@ def list_conflicts(db: Database, filters: Mapping[str, str], page: PageRequest) 
         return page_of(rows, page, lambda one: str(one.id), lambda one: shown(snapshot, one))
 
 
+def show_conflict(db: Database, conflict_id: str) -> dict[str, Any]:
+    """Return one conflict, open or resolved. Raises NotFound."""
+    with db.read() as snapshot:
+        return shown(snapshot, _get(snapshot, conflict_id))
+
+
+def _get(snapshot: Snapshot, conflict_id: str) -> Conflict:
+    conflict = conflicts.find_conflict(snapshot, conflict_id)
+    if conflict is None:
+        raise NotFound(f"There is no conflict {conflict_id}.")
+    return conflict
+
+
 def resolve_conflict(
     db: Database, conflict_id: str, *, reason: str, as_: str, actor: Actor, now: datetime
 ) -> dict[str, Any]:
@@ -55,9 +68,7 @@ def resolve_conflict(
         errors = (FieldError("/reason", "Say why, for the next one who looks at this device."),)
         raise InvalidField("A ruling needs a reason.", errors=errors)
     with db.write(now) as tx:
-        conflict = conflicts.find_conflict(tx, conflict_id)
-        if conflict is None:
-            raise NotFound(f"There is no conflict {conflict_id}.")
+        conflict = _get(tx, conflict_id)
         if conflict.state != "open":
             raise NotOpen(f"Conflict {conflict_id} is resolved already.")
         involved = conflicts.parties(tx, conflict_id, "device")
@@ -68,8 +79,7 @@ def resolve_conflict(
         for one in units:
             placements.settle_contested(tx, conflict.instance_id, [one.id])
         disputes.end(tx, conflict, by=actor, as_=as_, reason=reason.strip())
-        ended = conflicts.find_conflict(tx, conflict_id)
-        return shown(tx, ended or conflict)
+        return shown(tx, _get(tx, conflict_id))
 
 
 def _print(conflict: Conflict, *, in_place: bool) -> Any:

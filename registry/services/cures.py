@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from registry.domain.actors import SYSTEM
@@ -13,18 +12,19 @@ from registry.domain.quarantine import ReleasePolicy, after_passes_done, is_afte
 from registry.services.holding import end
 from registry.store import holds
 from registry.store.database import Transaction
-from registry.store.devices import Device
 from registry.store.holds import HoldRecord
 from registry.store.nodes import Boot
 
 
-def count_towards_release(tx: Transaction, units: Sequence[Device], run: Run, boot: Boot, policy: Policy) -> None:
+def count_towards_release(
+    tx: Transaction, instance_id: str, covered: frozenset[str], run: Run, boot: Boot, policy: Policy
+) -> None:
     """Count a clean run for every `after_passes` hold on the units it covers, and end those that have earned it.
 
     Only runs that start after a restart newer than the fault are counted. Such a release keeps the node's passes.
     """
-    binds = [bind for one in units for bind in (("unit", one.id), ("board", one.board_id))]
-    ids = {one for group in holds.open_on(tx, binds).values() for one in group}
+    binds = holds.open_on_node(tx, instance_id, ())
+    ids = {one.quarantine_id for one in binds if one.device_id in covered}
     for record in holds.get_holds(tx, ids).values():
         if record.hold.release_policy is ReleasePolicy.AFTER_PASSES:
             _count(tx, record, run, boot, policy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -14,21 +14,19 @@ from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.errors import (
     FieldError,
     InvalidField,
-    NotFound,
     NotOpen,
     PratiqueError,
 )
 from registry.domain.events import Draft, EventType
 from registry.domain.failures import Effect, FailureKind, is_valid_code, look_up
 from registry.domain.reports import ReportedFailure
-from registry.domain.times import rfc3339, rfc3339_or_none
+from registry.domain.times import rfc3339_or_none
 from registry.services import passes
+from registry.services.failure_pages import get_failure, shown
 from registry.services.holding import is_known_to_a_person, open_by_rule
 from registry.services.locating import Located, locate
-from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.subjects import of_devices, told
-from registry.services.targets import get_unit
-from registry.store import devices, failures, holds, nodes, placements, search
+from registry.store import devices, failures, holds, nodes, placements
 from registry.store.database import Database, Snapshot, Transaction, new_id
 from registry.store.devices import Device
 from registry.store.failures import Failure
@@ -233,9 +231,7 @@ def withdraw_failure(db: Database, id_: str, *, reason: str, actor: Actor, now: 
         errors = (FieldError("/reason", "Say why this was no failure."),)
         raise InvalidField("A withdrawal needs a reason.", errors=errors)
     with db.write(now) as tx:
-        failure = failures.find_failure(tx, id_)
-        if failure is None:
-            raise NotFound(f"There is no failure {id_}.")
+        failure = get_failure(tx, id_)
         if failure.state != "active":
             raise NotOpen(f"Failure {id_} was withdrawn already.")
         failures.set_withdrawn(tx, failure)
@@ -280,43 +276,3 @@ def record_event(
             },
         )
     )
-
-
-def shown(snapshot: Snapshot, failure: Failure) -> dict[str, Any]:
-    """Give a fault as the API answers it."""
-    node = nodes.get_node_by_id(snapshot, failure.node_id) if failure.node_id else None
-    device = devices.get_devices(snapshot, [failure.device_id]).get(failure.device_id) if failure.device_id else None
-    return {
-        "id": failure.id,
-        "failure_id": failure.failure_id,
-        "code": failure.code,
-        "kind": failure.kind,
-        "cause": failure.cause,
-        "severity": failure.severity,
-        "effect": failure.effect,
-        "state": failure.state,
-        "device": device.id if device else None,
-        "serial": device.serial if device else None,
-        "uuid": device.uuid if device else None,
-        "ref": failure.ref,
-        "node": node.name if node else None,
-        "slot": failure.slot,
-        "attached": not failure.is_unattached,
-        "occurred_at": rfc3339_or_none(failure.occurred_at),
-        "recorded_at": rfc3339(failure.recorded_at),
-        "count": failure.count,
-        "last_at": rfc3339(failure.last_at),
-        "reporter": failure.reporter,
-        "message": failure.message,
-        "evidence": failure.evidence,
-    }
-
-
-def list_failures(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
-    """Return faults by any of their fields; `device` takes our id, a serial or a UUID."""
-    with db.read() as snapshot:
-        wanted = {**filters}
-        if "device" in wanted:
-            wanted["device"] = get_unit(snapshot, wanted["device"]).id
-        rows = search.list_failures(snapshot, wanted, slice_of(page))
-        return page_of(rows, page, lambda one: str(one.id), lambda one: shown(snapshot, one))

@@ -2,21 +2,20 @@
 """Is this report the same as before? Then one row moves on, nothing is written to the history, and that is all.
 
 It stands beside the full way because nearly all of a fleet's reports are of this sort: whatever is not plainly
-unchanged returns None and takes the full way.
+unchanged takes the full way.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from registry.domain.admission import NodeFacts
+from registry.domain.glance import Glance
 from registry.domain.passes import effective_have, resets
 from registry.domain.policy import Policy
-from registry.domain.reports import CheckResult, CheckStatus, Report
+from registry.domain.reports import CheckResult, CheckStatus
 from registry.services import receipts, runs
 from registry.services.admission import decide_on, load_facts
 from registry.services.receipts import PassAnswer
@@ -25,70 +24,73 @@ from registry.store.database import Database, Overtaken, Snapshot
 from registry.store.nodes import NodeState
 
 
-def accept_unchanged(db: Database, report: Report, *, policy: Policy, now: datetime) -> dict[str, Any] | None:
-    """Take in a report that says what the last one said, or return None without having changed anything.
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came of a report at first hearing: its answer, when it was unchanged.
+
+    Else `is_known` says whether at least its list is: same devices, same firmware, nothing to be read line by line.
+    """
+
+    answer: dict[str, Any] | None = None
+    is_known: bool = False
+
+
+def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetime) -> Heard:
+    """Take in a report that says what the last one said; any other changes nothing and gets no answer.
 
     All is thought out in one snapshot, which hinders nobody; then the row is written, unless somebody else wrote it
     meanwhile. The decision is of a moment within this request.
     """
-    if report.failures or report.host or (report.covers and report.entries is None):
-        return None
+    report = seen.report
     with db.read() as snapshot:
-        found = _take_in(snapshot, report, policy, now)
-    if found is None:
-        return None
-    state, told = found
+        node = nodes.find_node(snapshot, report.node)
+        state = nodes.find_state(snapshot, node.id, is_brief=True) if node and node.retired_at is None else None
+        if state is None:
+            return Heard()
+        heard = Heard(is_known=is_known_list(state, seen) and is_known_firmware(state, seen))
+        told = _move_on(snapshot, state, seen, policy, now) if _is_same(state, seen) else None
+    if told is None:
+        return heard
     try:
         with db.touch(now) as tx:
-            return told if nodes.save_heartbeat(tx, state) else None
+            return Heard(told) if nodes.save_heartbeat(tx, state) else heard
     except Overtaken:
-        return None  # the full way sees what the others did
+        return heard  # the full way sees what the others did
 
 
-def _take_in(
-    snapshot: Snapshot, report: Report, policy: Policy, now: datetime
-) -> tuple[NodeState, dict[str, Any]] | None:
-    said = digest_of(report)
-    node = nodes.find_node(snapshot, report.node)
-    state = nodes.find_state(snapshot, node.id, is_brief=True) if node and node.retired_at is None else None
-    if state is None or not _is_same(state, report, said):
-        return None
-    facts = load_facts(snapshot, report.node, policy=policy, now=now)
-    told = _move_on(snapshot, state, report, facts, policy, now)
-    return None if told is None else (state, told)
-
-
-def _is_same(state: NodeState, report: Report, said: str) -> bool:
-    known = state.digest.get(key_of(_covered(state, report)))
-    if known is None or known["said"] != said:
+def _is_same(state: NodeState, seen: Glance) -> bool:
+    report = seen.report
+    known = state.digest.get(key_of(covered(state, seen)))
+    if known is None or known["said"] != seen.said or report.failures or report.host:
         return False
     if report.seq is not None and state.seq is not None and report.seq <= state.seq:
         return False
     return not runs.is_repeated(state, report) and receipts.find(state.receipts, report) is None
 
 
-def _covered(state: NodeState, report: Report) -> frozenset[str]:
+def covered(state: NodeState, seen: Glance) -> frozenset[str]:
     """The kinds of the report's list. Without `covers` it is those the same list was taken for before."""
-    if report.entries is None:
+    if seen.kinds is None:
         return frozenset()
-    if report.covers is not None:
-        return report.covers
-    present = {entry.kind for entry in report.entries}
+    if seen.report.covers is not None:
+        return seen.report.covers
+    present = frozenset(seen.kinds)
     fitting = [key for key in state.digest if present <= set(key.split("+"))]
-    return frozenset(min(fitting, key=len).split("+")) if fitting else frozenset(present)
+    return frozenset(min(fitting, key=len).split("+")) if fitting else present
 
 
 def _move_on(
-    snapshot: Snapshot, state: NodeState, report: Report, facts: NodeFacts, policy: Policy, now: datetime
+    snapshot: Snapshot, state: NodeState, seen: Glance, policy: Policy, now: datetime
 ) -> dict[str, Any] | None:
     """Count the round, if that takes no event, and answer. A hold, a reset or a pass that counts needs the full way."""
+    facts = load_facts(snapshot, seen.report.node, policy=policy, now=now)
     if facts.holds or facts.conflicts or effective_have(state.have, facts.silence_seconds, policy) < state.have:
         return None
-    covers = _covered(state, report)
-    results = (*report.checks, *_derived(state.digest[key_of(covers)]["derived"]))
+    report, covers = seen.report, covered(state, seen)
+    results = (*runs.reported_checks(report), *derived_before(state, covers))
     placed = placements.units_here(snapshot, state.instance_id)
-    listed = {kind: frozenset(placed.get(kind, ())) for kind in covers} if report.entries is not None else {}
-    run, row = runs.add_part(state, report, runs.Part(results, listed, is_current=True, is_repeated=False), now)
+    listed = {kind: frozenset(placed.get(kind, ())) for kind in covers}
+    run, row = runs.add_part(state, seen, runs.Part(results, listed, is_current=True, is_repeated=False), now)
     changed = runs.advance_checks(state, results, run.run_id, now)
     verdict = runs.verdict_on(
         state, run, profile=facts.profile, expected=facts.expected_counts, placed=placed, policy=policy, now=now
@@ -99,7 +101,7 @@ def _move_on(
         runs.count(state, run, row, policy.pass_count)
     told = PassAnswer.of(verdict, have=state.have, need=policy.pass_count)
     runs.note_per_boot(state, facts.profile, results)
-    runs.keep_readings(state, report.entries or (), covers)
+    runs.keep_readings(state, seen, covers)
     state.seq = state.seq if report.seq is None else report.seq
     state.reported_at = now
     state.receipts = receipts.add(state.receipts, report, told, keep=policy.receipts_kept)
@@ -113,13 +115,16 @@ def _move_on(
         "replayed": False,
         "pass": told.to_json(),
         "admission": decision.to_json(),
-        "warnings": [{"code": one.code, "message": one.message} for one in report.warnings],
+        "warnings": [{"code": one.code, "message": one.message} for one in (*report.warnings, *runs.notices_on(seen))],
     }
 
 
-def _derived(stored: list[list[str]]) -> list[CheckResult]:
+def derived_before(state: NodeState, covers: frozenset[str]) -> tuple[CheckResult, ...]:
     """The results that the server made of this very list before."""
-    return [CheckResult(name, CheckStatus(status)) for name, status in stored]
+    return tuple(
+        CheckResult(name, CheckStatus(status), device, code, message)
+        for name, status, device, code, message in state.digest[key_of(covers)]["derived"]
+    )
 
 
 def key_of(covers: frozenset[str]) -> str:
@@ -127,16 +132,29 @@ def key_of(covers: frozenset[str]) -> str:
     return "+".join(sorted(covers))
 
 
-def digest_of(report: Report) -> str:
-    """Digest what a report says, without what may change from look to look: ids, times, readings and messages."""
-    said = [
-        report.provider_id,
-        report.boot_id,
-        report.profile,
-        report.zone,
-        # Without `covers` a list may have to be refused that is taken with it.
-        None if report.covers is None else sorted(report.covers),
-        sorted(report.partial),
-        *runs.said_in(report),
-    ]
-    return hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest()
+def is_known_list(state: NodeState, seen: Glance) -> bool:
+    """Tell whether the list was matched before, and nothing since changes whom it would be matched with."""
+    known = state.digest.get(key_of(covered(state, seen)))
+    return seen.kinds is not None and known is not None and known["list"] == seen.list_digest
+
+
+def is_known_firmware(state: NodeState, seen: Glance) -> bool:
+    """Tell of a known list whether its devices run what they ran."""
+    known: str = state.digest[key_of(covered(state, seen))]["firmware"]
+    return known == seen.firmware_digest
+
+
+def forget(state: NodeState, covers: frozenset[str]) -> None:
+    """Forget what was said of these kinds: a message of one of them alone would come again as news."""
+    key = key_of(covers)
+    state.digest = {one: said for one, said in state.digest.items() if one != key and not covers & set(one.split("+"))}
+
+
+def remember(state: NodeState, seen: Glance, covers: frozenset[str], derived: Sequence[CheckResult]) -> None:
+    """Keep what tells the same list, and the same message, when it comes again."""
+    state.digest[key_of(covers)] = {
+        "said": seen.said,
+        "list": seen.list_digest,
+        "firmware": seen.firmware_digest,
+        "derived": [[one.name, one.status, one.device, one.code, one.message] for one in derived],
+    }

@@ -16,30 +16,30 @@ from registry.store import history, nodes
 from registry.store.database import Database, Snapshot
 
 
-def device_history(db: Database, ref: str, page: PageRequest) -> Page:
-    """Return what happened to a device, under every name and in every slot. Raises NotFound.
+def device_history(db: Database, ref: str, filters: Mapping[str, str], page: PageRequest) -> Page:
+    """Return what happened to a device, under every name and in every slot. Raises NotFound, InvalidField.
 
     A reference that fits several devices gives what happened to any of them, merged.
     """
     with db.read() as snapshot:
         units = get_all(snapshot, ref)
-        return _page(snapshot, page, subjects=[(SubjectKind.DEVICE, one.id) for one in units])
+        return _page(snapshot, page, subjects=[(SubjectKind.DEVICE, one.id) for one in units], **_asked(filters))
 
 
-def node_history(db: Database, name: str, page: PageRequest) -> Page:
-    """Return what happened on a node, under every instance. Raises NotFound."""
+def node_history(db: Database, name: str, filters: Mapping[str, str], page: PageRequest) -> Page:
+    """Return what happened on a node, under every instance. Raises NotFound, InvalidField."""
     with db.read() as snapshot:
         if nodes.find_node(snapshot, name) is None:
             raise NotFound(f"No node named {name} has reported.")
-        return _page(snapshot, page, subjects=[(SubjectKind.NODE, name)])
+        return _page(snapshot, page, subjects=[(SubjectKind.NODE, name)], **_asked(filters))
 
 
 def list_events(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
-    """Return events by type, actor (`kind:name`), device, node and time. Raises InvalidField, NotFound."""
-    actor = _read("actor", filters.get("actor"), Actor.parse)
-    since = _read("since", filters.get("since"), parse_rfc3339)
-    until = _read("until", filters.get("until"), parse_rfc3339)
-    types = [filters["type"]] if "type" in filters else []
+    """Return events by sequence, type, actor (`kind:name`), device, node, hold and time. Raises InvalidField, NotFound.
+
+    Those of a stretch of time, or of an actor, come in the order of times; all others in the order of sequences.
+    """
+    asked = _asked(filters)
     with db.read() as snapshot:
         about: list[list[tuple[str, str]]] = []
         if "device" in filters:
@@ -47,12 +47,25 @@ def list_events(db: Database, filters: Mapping[str, str], page: PageRequest) -> 
         for kind in (SubjectKind.NODE, SubjectKind.QUARANTINE):
             about += [[(kind, filters[kind])]] if kind in filters else []
         subjects = about[0] if about else None
-        found = _page(snapshot, page, subjects=subjects, types=types, actor=actor, since=since, until=until)
+        found = _page(snapshot, page, subjects=subjects, **asked)
     return Page([one for one in found.items if all(_is_about(one, others) for others in about[1:])], found.next)
 
 
 def _is_about(item: Mapping[str, Any], subjects: Sequence[tuple[str, str]]) -> bool:
     return any((one["kind"], one["id"]) in subjects for one in item["subjects"])
+
+
+def _asked(filters: Mapping[str, str]) -> dict[str, Any]:
+    """Read the filters that need no record. Raises InvalidField."""
+    readers = (("actor", Actor.parse), ("since", parse_rfc3339), ("until", parse_rfc3339), ("sequence", _sequence))
+    types = [filters["type"]] if "type" in filters else []
+    return {"types": types, **{name: _read(name, filters.get(name), parse) for name, parse in readers}}
+
+
+def _sequence(text: str) -> int:
+    if text.isascii() and text.isdecimal() and int(text[:SEQUENCE_LENGTH]) < INT_LIMIT and len(text) < SEQUENCE_LENGTH:
+        return int(text)
+    raise ValueError("must be a whole number from 0 on")
 
 
 def _read(name: str, text: str | None, parse: Any) -> Any:

@@ -176,6 +176,11 @@ def _learn(
             entry.slot,
             {"identifier": _told_identifier(found), "quarantines": held_by},
         )
+    return note_attributes(tx, listing, entry, device)
+
+
+def note_attributes(tx: Transaction, listing: Listing, entry: DeviceEntry, device: Device) -> Device:
+    """Note what describes a unit and is another than before; the first value of anything is no news."""
     printed = {name: getattr(entry, name) for name in ATTRIBUTES}
     printed["module_id"] = usable_module_id(entry.module_id)
     changed = {name: new for name, new in printed.items() if new and new != getattr(device, name)}

@@ -32,11 +32,18 @@ class Arrival:
     state: NodeState
     is_past: bool
 
+    def reload(self, tx: Transaction) -> None:
+        """Read the row again, which others of this transaction may have written. It was saved before."""
+        state = nodes.find_state(tx, self.node.id)
+        assert state is not None  # noqa: S101 - see above
+        self.state = state
 
-def arrive(tx: Transaction, report: Report, actor: Actor) -> Arrival:
-    """Find or begin the node, the instance and the boot that a report names. Raises InstanceSuperseded."""
-    node = nodes.find_node(tx, report.node)
-    state = nodes.find_state(tx, node.id, lock=True) if node else None
+
+def arrive(tx: Transaction, report: Report, node: Node | None, state: NodeState | None, actor: Actor) -> Arrival:
+    """Find or begin the instance and the boot that a report names, and the node where there is none yet.
+
+    `state` is the node's row, locked. Raises InstanceSuperseded.
+    """
     instance = nodes.find_instance(tx, node.id, report.provider_id) if node else None
     if state is not None and instance is not None and instance.id != state.instance_id:
         current = nodes.get_instance(tx, state.instance_id)

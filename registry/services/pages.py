@@ -81,7 +81,7 @@ def page_of_few(items: Iterable[dict[str, Any]], filters: Mapping[str, str], pag
 def _fits(name: str, value: Any, text: str) -> bool:
     """Whether an item's field is what a filter asks for; a time may be asked for as a range. Raises InvalidField."""
     if not name.endswith("_at"):
-        return bool(value == text)
+        return value is not None and str(value) == text
     begin, is_range, end = text.partition(RANGE)
     try:
         first, last = (rfc3339(parse_rfc3339(one)) if one else None for one in (begin, end))

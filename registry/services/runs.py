@@ -6,18 +6,17 @@ Works on the node's state in memory; the caller saves it and writes the events.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from registry.domain.checks import CheckState, advance, worst
+from registry.domain.glance import Glance
 from registry.domain.passes import Run, Standing, Verdict, clean, judge, run_times
 from registry.domain.policy import Policy
 from registry.domain.profiles import Profile
-from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Report
+from registry.domain.reports import CheckResult, CheckStatus, Kind, Notice, Report
 from registry.store.database import from_micros, to_micros
 from registry.store.nodes import NodeState
 
@@ -27,6 +26,10 @@ RUNS_KEPT = 8
 STAMPS_KEPT = 64
 COUNTED_KEPT = 64
 """As many as reports are remembered: an older repeat is too old to count anyway."""
+
+
+DERIVED = frozenset(f"{kind.value}.{what}" for kind in Kind for what in ("count", "identity"))
+"""Checks that only the server can make: it alone knows what is expected and who is who."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,19 @@ class Part:
     is_repeated: bool
 
 
+def reported_checks(report: Report) -> tuple[CheckResult, ...]:
+    """The results of a report that are the node's to give."""
+    return tuple(one for one in report.checks if one.name not in DERIVED)
+
+
+def notices_on(seen: Glance) -> Iterator[Notice]:
+    """What of a report is not used, for its sender."""
+    if seen.report.covers and seen.kinds is None:
+        yield Notice("covers_ignored", "`covers` came without `devices`: no list, and no placement, is changed.")
+    if any(one.name in DERIVED for one in seen.report.checks):
+        yield Notice("check_derived", "*.count and *.identity are made by the server; the reported ones are ignored.")
+
+
 def unit_key(unit_id: str) -> str:
     """Shorten a unit's id to its 48 random bits: enough to tell the few on a node apart, in a row written often."""
     return unit_id[-12:]
@@ -49,14 +65,14 @@ def is_repeated(state: NodeState | None, report: Report) -> bool:
     return state is not None and bool(_counted_looks(state, report))
 
 
-def is_old_news(state: NodeState, report: Report) -> bool:
+def is_old_news(state: NodeState, seen: Glance) -> bool:
     """Tell whether a repeated look also says what it said when it counted.
 
     A tool may look twice within one second of its clock. What it then found new is evidence all the same, though it
     can neither count as a pass nor prove that the node is alive.
     """
-    counted = _counted_looks(state, report)
-    return bool(counted) and counted[-1] == _look(report)
+    counted = _counted_looks(state, seen.report)
+    return bool(counted) and counted[-1] == seen.look
 
 
 def _counted_looks(state: NodeState, report: Report) -> list[str]:
@@ -65,41 +81,9 @@ def _counted_looks(state: NodeState, report: Report) -> list[str]:
     return [look for look, _, stamp in kept if stamp in report.stamps]
 
 
-def said_in(report: Report) -> list[Any]:
-    """Return what a report says of its devices and checks, without what changes from look to look."""
-    return [
-        [
-            [
-                one.kind,
-                one.vendor,
-                one.slot,
-                one.serial,
-                one.uuid,
-                one.unique_id,
-                one.module_id,
-                one.node_guid,
-                one.mac,
-                one.gid,
-                one.name,
-                one.model,
-                one.part_number,
-                one.asset_tag,
-                sorted(one.firmware.items()),
-                one.slices,
-            ]
-            for one in report.entries or ()
-        ],
-        [[one.name, one.device, one.status, one.code] for one in report.checks],
-    ]
-
-
-def _look(report: Report) -> str:
-    """Digest what was said, as short as it may be in a row that is written often."""
-    return hashlib.sha256(json.dumps(said_in(report), separators=(",", ":")).encode()).hexdigest()[:16]
-
-
-def add_part(state: NodeState, report: Report, part: Part, now: datetime) -> tuple[Run, dict[str, Any]]:
+def add_part(state: NodeState, seen: Glance, part: Part, now: datetime) -> tuple[Run, dict[str, Any]]:
     """Add a report to its round, and return the round as the rule sees it, with its row in the state."""
+    report = seen.report
     run_id = report.run_id or report.report_id
     row = next((one for one in state.runs if one["id"] == run_id), None)
     if row is None:
@@ -110,8 +94,8 @@ def add_part(state: NodeState, report: Report, part: Part, now: datetime) -> tup
         statuses = [result.status, *([CheckStatus(before)] if before else [])]
         row["results"][result.name] = worst(statuses)
     row["listed"].update({kind: sorted(unit_key(one) for one in units) for kind, units in part.listed.items()})
-    look = _look(report) if report.stamps else ""
-    row["stamps"] = list(dict.fromkeys([*row["stamps"], *(f"{look} {stamp}" for stamp in report.stamps)]))
+    looks = [f"{seen.look} {stamp}" for stamp in report.stamps]
+    row["stamps"] = list(dict.fromkeys([*row["stamps"], *looks]))
     times = run_times(
         received_at=now,
         first_received_at=from_micros(row["first"]),
@@ -132,10 +116,12 @@ def add_part(state: NodeState, report: Report, part: Part, now: datetime) -> tup
     return run, row
 
 
-def keep_readings(state: NodeState, entries: Iterable[DeviceEntry], kinds: Iterable[str]) -> None:
+def keep_readings(state: NodeState, seen: Glance, kinds: Iterable[str]) -> None:
     """Keep the newest readings, in the order of the list; they are all that a look at the same devices changes."""
     for kind in kinds:
-        state.readings[kind] = [dict(one.readings) for one in entries if one.kind == kind]
+        state.readings[kind] = [
+            dict(read) for of, read in zip(seen.kinds or (), seen.readings, strict=True) if of == kind
+        ]
 
 
 def note_per_boot(state: NodeState, profile: Profile | None, results: Iterable[CheckResult]) -> None:

@@ -13,17 +13,18 @@ import re
 import secrets
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
 from registry.domain.errors import FieldError, InvalidField, NotFound, NotOpen, Unauthenticated
-from registry.domain.events import Actor, Draft, EventType, Subject, SubjectKind
+from registry.domain.events import JSON, Actor, Draft, EventType, Subject, SubjectKind
+from registry.domain.joining import JoinTerms, check_terms
 from registry.domain.roles import Role
 from registry.domain.times import rfc3339
 from registry.services.pages import Page, PageRequest, page_of_few
 from registry.store import tokens as store
-from registry.store.database import Database, new_id
+from registry.store.database import Database, Transaction, new_id
 
 NAME_LENGTH_MAX = 128
 RANDOM_BYTES = 32
@@ -47,6 +48,13 @@ class TokenView:
     created_at: datetime
     created_by: str
     revoked_at: datetime | None
+    provider_id: str | None
+    profile: str | None
+    joined_with: str | None
+    pattern: str | None
+    uses: int | None
+    used: int | None
+    expires_at: datetime | None
 
     def to_json(self) -> dict[str, Any]:
         """Give it in the shape the API answers."""
@@ -58,33 +66,64 @@ class TokenView:
             "created_at": rfc3339(self.created_at),
             "created_by": self.created_by,
             "revoked_at": rfc3339(self.revoked_at) if self.revoked_at else None,
+            "provider_id": self.provider_id,
+            "profile": self.profile,
+            "joined_with": self.joined_with,
+            "pattern": self.pattern,
+            "uses": self.uses,
+            "used": self.used,
+            "expires_at": rfc3339(self.expires_at) if self.expires_at else None,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever asks. `node` is set for role node only: the one node that the caller speaks for."""
+    """Whoever asks. `node` is set for role node only: the one node that the caller speaks for.
+
+    `provider_id` and `profile` are set where that is further bound to one instance and one profile, by a trade.
+    """
 
     token_id: str
     role: Role
     name: str
     node: str | None
+    provider_id: str | None = None
+    profile: str | None = None
 
 
 def create_token(
-    db: Database, *, role: Role, name: str, node: str | None = None, pepper: bytes, actor: Actor, now: datetime
+    db: Database,
+    *,
+    role: Role,
+    name: str,
+    node: str | None = None,
+    terms: JoinTerms | None = None,
+    pepper: bytes,
+    actor: Actor,
+    now: datetime,
 ) -> tuple[TokenView, str]:
     """Hand out a token and return it with its secret, which is kept nowhere. The node need not exist yet.
 
-    Raises InvalidField when the name is no name, when role node lacks a node, or when another role has one.
+    Raises InvalidField when the name is no name, when role node lacks a node, when role join lacks terms or has some
+    that nothing could meet, or when another role has either.
     """
-    _check(role, name, node)
-    body = f"prq_{role.value}_{secrets.token_urlsafe(RANDOM_BYTES)}"
-    secret = body + checksum_of(body)
-    row = store.TokenRow(new_id(now), role, name, node, now, str(actor), None)
+    _check(role, name, node, terms, now)
+    row = store.TokenRow(new_id(now), role, name, node, now, str(actor))
+    if terms is not None:
+        bounded = replace(row, profile=terms.profile, pattern=terms.pattern, uses=terms.uses)
+        row = replace(bounded, used=0, expires_at=terms.expires_at)
     with db.write(now) as transaction:
-        store.insert_token(transaction, row, hash_of(secret, pepper))
-        transaction.record(_draft(EventType.TOKEN_CREATED, row, actor))
+        return hand_out(transaction, row, pepper, actor)
+
+
+def hand_out(
+    transaction: Transaction, row: store.TokenRow, pepper: bytes, actor: Actor, **more: JSON
+) -> tuple[TokenView, str]:
+    """Put a token on record and return it with its secret, which is kept nowhere. `more` goes into the event."""
+    body = f"prq_{row.role.value}_{secrets.token_urlsafe(RANDOM_BYTES)}"
+    secret = body + checksum_of(body)
+    store.insert_token(transaction, row, hash_of(secret, pepper))
+    transaction.record(draft_of(EventType.TOKEN_CREATED, row, actor, **more))
     return _view(row), secret
 
 
@@ -100,7 +139,7 @@ def authenticate(db: Database, secret: str, pepper: bytes) -> Caller:
         row = store.find_token_by_hash(snapshot, hash_of(secret, pepper))
     if row is None or row.revoked_at is not None:
         raise Unauthenticated("the token is unknown or revoked: ask an administrator for another")
-    return Caller(row.id, row.role, row.name, row.node)
+    return Caller(row.id, row.role, row.name, row.node, row.provider_id, row.profile)
 
 
 def list_tokens(db: Database) -> list[TokenView]:
@@ -122,7 +161,7 @@ def revoke_token(db: Database, token_id: str, actor: Actor, now: datetime) -> No
             raise NotFound(f"there is no token {token_id}")
         if not store.set_revoked(transaction, token_id):
             raise NotOpen(f"token {token_id} was revoked already")
-        transaction.record(_draft(EventType.TOKEN_REVOKED, row, actor))
+        transaction.record(draft_of(EventType.TOKEN_REVOKED, row, actor))
 
 
 def hash_of(secret: str, pepper: bytes) -> str:
@@ -144,7 +183,7 @@ def checksum_of(body: str) -> str:
     return digits
 
 
-def _check(role: Role, name: str, node: str | None) -> None:
+def _check(role: Role, name: str, node: str | None, terms: JoinTerms | None, now: datetime) -> None:
     errors = []
     if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
         errors.append(FieldError("/name", f"must be 1 to {NAME_LENGTH_MAX} printable characters without blanks around"))
@@ -154,17 +193,29 @@ def _check(role: Role, name: str, node: str | None) -> None:
         errors.append(FieldError("/node", f"belongs to role node only, not to role {role.value}"))
     if node is not None and not _NODE_NAME.fullmatch(node):
         errors.append(FieldError("/node", "must be 1 to 253 letters, digits, dots, dashes or underscores"))
+    if role is Role.JOIN and terms is None:
+        errors += [FieldError(f"/{one}", "is required for role join") for one in ("pattern", "uses", "expires_at")]
+    if role is not Role.JOIN and terms is not None:
+        errors.append(FieldError("/pattern", f"belongs to role join only, not to role {role.value}"))
+    errors += check_terms(terms, now) if terms else []
     if errors:
         raise InvalidField("the token cannot be made", errors=tuple(errors))
 
 
-def _draft(type_: EventType, row: store.TokenRow, actor: Actor) -> Draft:
+def draft_of(type_: EventType, row: store.TokenRow, actor: Actor, **more: JSON) -> Draft:
+    """Make the event that a token came or went: about the token, its node, and the token it was traded for."""
     subjects = [Subject(SubjectKind.TOKEN, row.id)]
     if row.node is not None:
         subjects.append(Subject(SubjectKind.NODE, row.node))
-    data = {"role": row.role.value, "name": row.name, "node": row.node, "token": row.id}
-    return Draft(type_, actor, tuple(subjects), data)
+    if row.joined_with is not None:
+        subjects.append(Subject(SubjectKind.TOKEN, row.joined_with))
+    bounds: dict[str, JSON] = {
+        **{name: getattr(row, name) for name in ("provider_id", "profile", "joined_with", "pattern", "uses")},
+        "expires_at": rfc3339(row.expires_at) if row.expires_at else None,
+    }
+    data: dict[str, JSON] = {"role": row.role.value, "name": row.name, "node": row.node, "token": row.id, **more}
+    return Draft(type_, actor, tuple(subjects), {**data, **{name: one for name, one in bounds.items() if one}})
 
 
 def _view(row: store.TokenRow) -> TokenView:
-    return TokenView(row.id, row.role, row.name, row.node, row.created_at, row.created_by, row.revoked_at)
+    return TokenView(**{one.name: getattr(row, one.name) for one in fields(row)})

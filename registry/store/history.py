@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 from registry.domain.canonical import canonical
 from registry.domain.events import GENESIS, Actor, Entry, Event, Subject, unseal, verify_entry
 from registry.store.database import Row, Snapshot, from_micros, to_micros
 from registry.store.engines import unhurried
+from registry.store.filters import Condition, where
 
 ACTOR = {
     "sqlite": """substr(e.body, 1, instr(e.body, '},"at":"'))""",
@@ -21,7 +23,9 @@ ACTOR = {
 
 _COLUMNS = "e.sequence, e.at, e.type, e.body, e.prev_hash, e.hash"
 _ALL = f"SELECT {_COLUMNS} FROM event e"
-_OF_SUBJECT = f"SELECT {_COLUMNS} FROM event_subject s JOIN event e ON e.sequence = s.event"
+# A subject's own entries are walked, never the history beside them: SQLite keeps to the order of a CROSS JOIN.
+_OF_SUBJECT = f"SELECT {_COLUMNS} FROM event_subject s CROSS JOIN event e"
+_IS_ITS_EVENT = "e.sequence = s.event AND s.kind = ? AND s.id = ?"
 
 PROGRESS_EVERY = 1000
 """After how many entries `verify_chain` tells how far it is."""
@@ -33,6 +37,7 @@ def page_events(  # noqa: PLR0913 - one argument for each filter of the history
     subjects: Sequence[tuple[str, str]] | None = None,
     types: Sequence[str] = (),
     actor: Actor | None = None,
+    sequence: int | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
     after: int | None = None,
@@ -45,15 +50,26 @@ def page_events(  # noqa: PLR0913 - one argument for each filter of the history
     `subjects` are (kind, id): the histories of several are merged, None means everybody's, an empty list nobody's.
     `since` is inclusive, `until` exclusive, as the server's clock stood. `after` and `before` are sequences, exclusive:
     the next page is `after` the last one of this page, or `before` it when the newest come first.
+
+    The order is that of sequences. What is asked for by time or actor, and of no subject, comes in the order of times,
+    and of sequences where these are equal: a clock may be set back, so only that is an order in which a stretch of time
+    can be walked without a look at what lies beside it.
     """
-    conditions = _conditions(snapshot.engine, actor=actor, since=since, until=until, after=after, before=before)
-    order = f" ORDER BY e.sequence{' DESC' if newest_first else ''} LIMIT ?"
+    is_by_time = subjects is None and (actor, since, until) != (None, None, None)
+    walk = _Walk.SUBJECT if subjects is not None else _Walk.TIME if is_by_time else _Walk.SEQUENCE
+    conditions = [
+        *_beyond(snapshot, walk, after, before),
+        *_asked(snapshot.engine, actor=actor, sequence=sequence, since=since, until=until),
+    ]
+    direction = " DESC" if newest_first else ""
+    order = f" ORDER BY {walk.replace(',', f'{direction},')}{direction} LIMIT ?"
     found: dict[int, Row] = {}
     for source, condition in _sources(subjects, types):
-        sql, params = _where([*condition, *conditions])
+        sql, params = where([*condition, *conditions])
         for row in snapshot.all(source + sql + order, [*params, limit]):
             found[row[0]] = row
-    return [_event(found[sequence]) for sequence in sorted(found, reverse=newest_first)[:limit]]
+    rows = sorted(found.values(), key=lambda row: (row[1] if is_by_time else 0, row[0]), reverse=newest_first)
+    return [_event(row) for row in rows[:limit]]
 
 
 def stream_events(snapshot: Snapshot, after: int = 0) -> Iterator[Event]:
@@ -73,13 +89,12 @@ def sealed_rows(snapshot: Snapshot, after: int, last: int, limit: int) -> list[S
     return rows
 
 
-def get_head(snapshot: Snapshot) -> tuple[int, str]:
-    """Return sequence and hash of the newest event; 0 and 64 zeros before the first."""
-    row = snapshot.one("SELECT sequence, hash FROM chain_head WHERE id = 1")
-    return (row[0], row[1]) if row else (0, GENESIS)
+class _Walk(StrEnum):
+    """Along which index, and so in which order, the history is walked."""
 
-
-Condition = tuple[str, tuple[Any, ...]]
+    SEQUENCE = "e.sequence"
+    TIME = "e.at, e.sequence"
+    SUBJECT = "s.ordinal"
 
 
 def _sources(subjects: Sequence[tuple[str, str]] | None, types: Sequence[str]) -> Iterator[tuple[str, list[Condition]]]:
@@ -87,7 +102,7 @@ def _sources(subjects: Sequence[tuple[str, str]] | None, types: Sequence[str]) -
     if subjects is not None:
         wanted: list[Condition] = [(f"e.type IN ({', '.join('?' * len(types))})", tuple(types))] if types else []
         for kind, id_ in dict.fromkeys(subjects):
-            yield _OF_SUBJECT, [("s.kind = ? AND s.id = ?", (kind, id_)), *wanted]
+            yield _OF_SUBJECT, [(_IS_ITS_EVENT, (kind, id_)), *wanted]
         return
     for type_ in dict.fromkeys(types):
         yield _ALL, [("e.type = ?", (type_,))]
@@ -95,14 +110,20 @@ def _sources(subjects: Sequence[tuple[str, str]] | None, types: Sequence[str]) -
         yield _ALL, []
 
 
-def _conditions(
-    engine: str,
-    *,
-    actor: Actor | None,
-    since: datetime | None,
-    until: datetime | None,
-    after: int | None,
-    before: int | None,
+def _beyond(snapshot: Snapshot, walk: _Walk, after: int | None, before: int | None) -> Iterator[Condition]:
+    """Begin beyond an event. It stands before all other bounds: SQLite begins a walk at the first one it meets."""
+    for sequence, comparison in ((after, ">"), (before, "<")):
+        if sequence is None:
+            continue
+        if walk is _Walk.TIME:
+            row = snapshot.one("SELECT at FROM event WHERE sequence = ?", (sequence,))
+            yield f"(e.at, e.sequence) {comparison} (?, ?)", (row[0] if row else 0, sequence)
+        else:
+            yield f"{'s.event' if walk is _Walk.SUBJECT else 'e.sequence'} {comparison} ?", (sequence,)
+
+
+def _asked(
+    engine: str, *, actor: Actor | None, sequence: int | None, since: datetime | None, until: datetime | None
 ) -> list[Condition]:
     found: list[Condition] = []
     if actor is not None:
@@ -110,13 +131,7 @@ def _conditions(
         start = canonical({"actor": {"kind": str(actor.kind), "name": actor.name}})[:-1] + ","
         found.append((f"{ACTOR[engine]} = ?", (start[:-1],)))
     bounds = (("e.at >= ?", since and to_micros(since)), ("e.at < ?", until and to_micros(until)))
-    keys = (("e.sequence > ?", after), ("e.sequence < ?", before))
-    return found + [(text, (value,)) for text, value in (*bounds, *keys) if value is not None]
-
-
-def _where(conditions: Sequence[Condition]) -> tuple[str, list[Any]]:
-    text = " AND ".join(one for one, _ in conditions)
-    return (f" WHERE {text}" if text else ""), [value for _, values in conditions for value in values]
+    return found + [(text, (value,)) for text, value in (("e.sequence = ?", sequence), *bounds) if value is not None]
 
 
 def _entry(row: Row) -> Entry:
@@ -166,7 +181,7 @@ def verify_chain(snapshot: Snapshot, *, progress: Callable[[int], None] | None =
     if statement := unhurried(snapshot.engine):
         snapshot.execute(statement)
     head = snapshot.one("SELECT sequence, hash FROM chain_head WHERE id = 1")
-    walk = _Walk(snapshot, progress or (lambda _: None))
+    walk = _Round(snapshot, progress or (lambda _: None))
     if head is None:
         return VerifyReport(False, 0, 0, GENESIS, 1, "the head of the history is gone")  # noqa: FBT003 - `ok`
     head_sequence, head_hash = head
@@ -179,7 +194,7 @@ def verify_chain(snapshot: Snapshot, *, progress: Callable[[int], None] | None =
     return VerifyReport(True, walk.done, head_sequence, head_hash)  # noqa: FBT003 - `ok`
 
 
-class _Walk:
+class _Round:
     """Goes along the entries and, beside them, along the subject rows in the order of their events."""
 
     def __init__(self, snapshot: Snapshot, progress: Callable[[int], None]) -> None:

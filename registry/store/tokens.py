@@ -9,12 +9,19 @@ from datetime import datetime
 from registry.domain.roles import Role
 from registry.store.database import Row, Snapshot, Transaction, from_micros, to_micros
 
-_COLUMNS = "id, role, name, node, created_at, created_by, revoked_at"
+_COLUMNS = (
+    "id, role, name, node, created_at, created_by, revoked_at, "
+    "provider_id, profile, joined_with, pattern, uses, used, expires_at"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """A token without its secret."""
+    """A token without its secret.
+
+    `provider_id` and `joined_with`, the join token, are set for one that was traded; `profile` for it or for a join
+    token that is bound to one; the rest for a join token.
+    """
 
     id: str
     role: Role
@@ -22,15 +29,25 @@ class TokenRow:
     node: str | None
     created_at: datetime
     created_by: str
-    revoked_at: datetime | None
+    revoked_at: datetime | None = None
+    provider_id: str | None = None
+    profile: str | None = None
+    joined_with: str | None = None
+    pattern: str | None = None
+    uses: int | None = None
+    used: int | None = None
+    expires_at: datetime | None = None
 
 
 def insert_token(transaction: Transaction, token: TokenRow, hash_: str) -> None:
     """Keep a token under its keyed hash."""
     transaction.execute(
-        "INSERT INTO token (id, role, name, node, hash, created_at, created_by, revoked_at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
-        (token.id, token.role.value, token.name, token.node, hash_, to_micros(token.created_at), token.created_by),
+        f"INSERT INTO token ({_COLUMNS}, hash) VALUES (?, ?, ?, ?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(token.id, token.role.value, token.name, token.node, to_micros(token.created_at), token.created_by),
+            *(token.provider_id, token.profile, token.joined_with, token.pattern, token.uses, token.used),
+            *(to_micros(token.expires_at), hash_),
+        ),
     )
 
 
@@ -51,6 +68,18 @@ def list_tokens(snapshot: Snapshot) -> list[TokenRow]:
     return [_token(row) for row in snapshot.all(f"SELECT {_COLUMNS} FROM token ORDER BY created_at DESC, id DESC")]
 
 
+def list_joined(snapshot: Snapshot, node: str) -> list[TokenRow]:
+    """Return the tokens that instances of this node were given by trades, the oldest first, revoked ones too."""
+    sql = f"SELECT {_COLUMNS} FROM token WHERE node = ? AND joined_with IS NOT NULL ORDER BY id"
+    return [_token(row) for row in snapshot.all(sql, (node,))]
+
+
+def count_use(transaction: Transaction, token_id: str) -> bool:
+    """Count one trade of a join token. False when there is none left."""
+    sql = "UPDATE token SET used = used + 1 WHERE id = ? AND used < uses"
+    return bool(transaction.execute(sql, (token_id,)).rowcount)
+
+
 def set_revoked(transaction: Transaction, token_id: str) -> bool:
     """Let a token work no longer. False when it did not work before."""
     cursor = transaction.execute(
@@ -60,5 +89,21 @@ def set_revoked(transaction: Transaction, token_id: str) -> bool:
 
 
 def _token(row: Row) -> TokenRow:
-    id_, role, name, node, created_at, created_by, revoked_at = row
-    return TokenRow(id_, Role(role), name, node, from_micros(created_at), created_by, from_micros(revoked_at))
+    id_, role, name, node, created_at, created_by, revoked_at, *bounds = row
+    provider_id, profile, joined_with, pattern, uses, used, expires_at = bounds
+    return TokenRow(
+        id=id_,
+        role=Role(role),
+        name=name,
+        node=node,
+        created_at=from_micros(created_at),
+        created_by=created_by,
+        revoked_at=from_micros(revoked_at),
+        provider_id=provider_id,
+        profile=profile,
+        joined_with=joined_with,
+        pattern=pattern,
+        uses=uses,
+        used=used,
+        expires_at=from_micros(expires_at),
+    )

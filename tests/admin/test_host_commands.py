@@ -112,8 +112,41 @@ def test_tokens_are_listed_and_revoked_once(migrated: Run) -> None:
 def test_only_a_node_token_names_a_node(migrated: Run, options: tuple[str, ...]) -> None:
     result = migrated("token", "create", *options)
 
-    assert result.exit_code == 1
-    assert "/node" in result.stderr
+    assert result.exit_code == 2
+    assert "--node" in result.stderr
+
+
+JOIN = ("--role", "join", "--name", "gpu-pool")
+BOUNDS = ("--pattern", "gpu-*", "--uses", "64", "--expires", "24h")
+
+
+def test_a_join_token_is_made_with_its_bounds(migrated: Run) -> None:
+    made = json.loads(migrated("token", "create", *JOIN, *BOUNDS, "--output", "json").stdout)
+
+    assert made["token"].startswith("prq_join_")
+    assert (made["pattern"], made["profile"], made["uses"], made["used"]) == ("gpu-*", None, 64, 0)
+    assert made["created_at"] < made["expires_at"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (JOIN, "--pattern, --uses, --expires"),
+        ((*JOIN, *BOUNDS[:4]), "--expires"),
+        ((*JOIN, *BOUNDS[:5], "soon"), "--expires"),
+        ((*JOIN, *BOUNDS[:5], "2020-01-01T00:00:00Z"), "--expires"),
+        ((*JOIN, *BOUNDS[:5], "9999999d"), "--expires"),
+        ((*JOIN, *BOUNDS[2:], "--pattern", "gpu/*"), "--pattern"),
+        ((*JOIN, *BOUNDS, "--uses", "0"), "--uses"),
+        (("--role", "auditor", "--name", "x", *BOUNDS), "--pattern"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_a_wrong_use(migrated: Run, options: tuple[str, ...], named: str) -> None:
+    result = migrated("token", "create", *options)
+
+    assert result.exit_code == 2
+    assert named in result.stderr
+    assert json.loads(migrated("token", "list", "--output", "json").stdout)["items"] == []
 
 
 def test_the_chain_is_verified(migrated: Run) -> None:

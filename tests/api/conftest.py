@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from api.app import create_app
 from api.context import standing
 from registry.config import Settings
 from registry.domain.actors import Actor, ActorKind
+from registry.domain.joining import JoinTerms
 from registry.domain.roles import Role
 from registry.services import tokens
 from tests.clock import Clock
@@ -75,6 +77,7 @@ def token(app: Flask, clock: Clock) -> Callable[..., str]:
             role=role,
             name=name or f"{role}-1",
             node=node,
+            terms=JoinTerms("*", 10, clock() + timedelta(days=1)) if role is Role.JOIN else None,
             pepper=PEPPER.encode(),
             actor=SYSTEM,
             now=clock(),

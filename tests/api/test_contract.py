@@ -186,6 +186,8 @@ def a_story(admin: Asker, node: Asker, clock: Clock) -> Iterator[tuple[str, str,
     yield post("/v1/tokens", {"role": "auditor", "name": "x"})
     for noun in ("nodes", "devices", "failures", "quarantines", "conflicts", "events", "profiles", "tokens"):
         yield get(f"/v1/{noun}")
+    for noun in ("failures", "quarantines", "conflicts"):
+        yield get(f"/v1/{noun}/{admin.get(f'/v1/{noun}').json['items'][0]['id']}")
     yield get("/v1/nodes/node-a")
     yield get(f"/v1/devices/{SERIALS[0]}")
     yield get(f"/v1/devices/{SERIALS[0]}/history")

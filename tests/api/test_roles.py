@@ -50,10 +50,14 @@ ROUTES: dict[str, frozenset[Role]] = {
     "POST /v1/tokens": RULE,
     "GET /v1/tokens": RULE,
     "DELETE /v1/tokens/<token>": RULE,
+    "POST /v1/join": RULE | {Role.JOIN},
 }
 """Who may use each route."""
 
-OPEN_TO_ALL = {"GET /health/live", "GET /health/ready", "GET /openapi.json", "GET /docs", "GET /metrics"}
+OPEN_TO_ALL = {
+    *("GET /health/live", "GET /health/ready", "GET /openapi.json", "GET /docs", "GET /metrics"),
+    "GET /bootstrap.sh",
+}
 ASSETS = {"GET /docs/<file>"}
 
 

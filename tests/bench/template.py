@@ -13,16 +13,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from api.reports_body import report_of
+from api.reports_body import glance_over, report_of
 from registry.domain.actors import Actor, ActorKind
+from registry.domain.glance import Glance
 from registry.domain.policy import Policy
 from registry.domain.reports import Report
 from registry.domain.roles import Role
-from registry.services.heartbeat import digest_of
-from registry.services.reports import accept_report
+from registry.services.reports import accept_glance
 from registry.services.tokens import create_token, hash_of
 from registry.store.database import Database, open_database
 from registry.store.migrations import migrate
@@ -103,16 +104,28 @@ def _live(db: Database, events: int, pepper: bytes, now: datetime) -> None:
     firmware: dict[int, str] = {}
     for number, (slot, version) in enumerate([(0, machine.FIRMWARE)] * 2 + changes + [(0, machine.FIRMWARE)] * 2):
         firmware[slot] = version
-        said = report_said(MODEL, f"report-{number}", firmware)
-        answer = accept_report(db, said, actor=actor, policy=policy, now=at)
+        seen, read = report_said(MODEL, f"report-{number}", firmware)
+        answer = accept_glance(db, seen, read, actor=actor, policy=policy, now=at)
         at += timedelta(seconds=STEP_SECONDS)
     assert answer["admission"]["admitted"], answer
 
 
-def report_said(number: int, report_id: str, firmware: dict[int, str] | None = None) -> Report:
-    """The report of a machine as the door reads it."""
+def report_said(
+    number: int, report_id: str, firmware: dict[int, str] | None = None
+) -> tuple[Glance, Callable[[], Report]]:
+    """The report of a machine as the door reads it: at a glance, and in full."""
     raw = json.dumps(machine.report(number, report_id, firmware=firmware)).encode()
-    return report_of(json.loads(raw), machine.node_name(number), raw)
+    body, name = json.loads(raw), machine.node_name(number)
+    seen = glance_over(body, name, raw)
+    assert seen is not None
+    return seen, lambda: report_of(body, name, raw)
+
+
+@lru_cache(maxsize=1)
+def digests(number: int) -> dict[str, str]:
+    """By which digests a machine's row tells that its report is the same again."""
+    seen, _ = report_said(number, "any")
+    return {"said": seen.said, "list": seen.list_digest}
 
 
 def _changes(db: Database, events: int) -> list[tuple[int, str]]:
@@ -161,9 +174,14 @@ def _blanks(texts: Sequence[str], pepper: bytes, token_hash: str) -> dict[str, B
         blanks[one[-12:]] = _tail_blank(index)
     for index, name in enumerate(machine.names(MODEL)):
         blanks[name] = _NAMES[index]
-    blanks[digest_of(report_said(MODEL, "any"))] = lambda number: digest_of(report_said(number, "any"))
+    for name, digest in digests(MODEL).items():
+        blanks[digest] = _digest_blank(name)
     blanks[token_hash] = lambda number: hash_of(machine.secret(number), pepper)
     return blanks
+
+
+def _digest_blank(name: str) -> Blank:
+    return lambda number: digests(number)[name]
 
 
 def _id_blank(index: int) -> Blank:

@@ -87,7 +87,7 @@ def pratique(database_url: str, tmp_path: Path, clock: Clock) -> Iterator[Pratiq
     thread.start()
     database = standing(app).database
     system = Actor(ActorKind.SYSTEM, "tests")
-    wanted = [(str(role), role, None) for role in Role if role is not Role.NODE]
+    wanted = [(str(role), role, None) for role in Role if role not in {Role.NODE, Role.JOIN}]
     wanted += [(node, Role.NODE, node) for node in NODES]
     secrets = {
         name: tokens.create_token(

@@ -10,9 +10,11 @@ import re
 
 import pytest
 
+from registry.domain import failures as failures_module
 from registry.domain import policy as policy_module
 from registry.domain.failures import CATALOGUE, Effect
 from registry.domain.policy import Policy, digest_of
+from registry.domain.rules import Rule
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,12 @@ from registry.domain.policy import Policy, digest_of
         ("board_units_max", 8),
         ("node_active_hours", 24),
         ("after_passes_count", 2),
+        ("efa_grace_seconds", 120),
+        ("heat_warn_celsius", 10),
+        ("heat_fail_celsius", 15),
+        ("heat_clear_celsius", 7),
+        ("heat_window_seconds", 300),
+        ("heat_counts", False),
         ("breaker_window_seconds", 600),
         ("breaker_fleet_percent", 5),
         ("breaker_profile_percent", 10),
@@ -45,7 +53,7 @@ def test_a_threshold_has_its_promised_default(field: str, value: int) -> None:
 def test_every_threshold_has_its_reason_beside_it(field: str) -> None:
     source = inspect.getsource(policy_module)
 
-    assert re.search(rf'^    {field}: int = \d+\n    """\w', source, re.MULTILINE)
+    assert re.search(rf'^    {field}: [^\n]+ = \S+\n    """\w', source, re.MULTILINE)
 
 
 def test_the_digest_is_a_sha256_and_equal_for_equal_policies() -> None:
@@ -53,7 +61,7 @@ def test_the_digest_is_a_sha256_and_equal_for_equal_policies() -> None:
     assert Policy().digest == Policy().digest == digest_of(Policy())
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Policy)])
+@pytest.mark.parametrize("field", Policy().thresholds())
 def test_changing_any_threshold_changes_the_digest(field: str) -> None:
     changed = dataclasses.replace(Policy(), **{field: getattr(Policy(), field) + 1})
 
@@ -64,7 +72,7 @@ def test_changing_the_effect_of_one_code_changes_the_digest(monkeypatch: pytest.
     before = digest_of.__wrapped__(Policy())
     milder = dataclasses.replace(CATALOGUE["xid_63"], effect=Effect.RECORD)
 
-    monkeypatch.setattr(policy_module, "CATALOGUE", {**CATALOGUE, "xid_63": milder})
+    monkeypatch.setattr(failures_module, "CATALOGUE", {**CATALOGUE, "xid_63": milder})
 
     assert digest_of.__wrapped__(Policy()) != before
 
@@ -76,3 +84,34 @@ def test_the_policy_shows_its_thresholds_and_the_effect_of_every_code() -> None:
     assert shown["effects"]["xid_79"] == "permanent"
     assert set(shown["effects"]) == set(CATALOGUE)
     assert shown["unknown_code_effect"] == "hold"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Policy(unknown_code_effect=Effect.RECORD),
+        Policy(effects=(("xid_31", Effect.HOLD),)),
+        Policy(effects=(("lab.burnin", Effect.RECORD),)),
+        Policy(rules=()),
+        Policy(rules=(Rule("many", count=3, within_seconds=600, codes=("xid_43",)),)),
+    ],
+)
+def test_effects_and_rules_change_the_digest(changed: Policy) -> None:
+    assert changed.digest != Policy().digest
+
+
+def test_an_effect_of_the_policy_goes_before_the_catalogues() -> None:
+    policy = Policy(effects=(("lab.burnin", Effect.PERMANENT), ("xid_79", Effect.HOLD)))
+
+    assert policy.look_up("xid_79").effect is Effect.HOLD
+    assert policy.look_up("lab.burnin").release_policy == "manual"
+    assert policy.look_up("xid_64") == CATALOGUE["xid_64"]
+
+
+def test_what_an_unknown_code_does_can_be_set() -> None:
+    assert Policy().look_up("a_code_of_tomorrow").effect is Effect.HOLD
+    assert Policy(unknown_code_effect=Effect.RECORD).look_up("a_code_of_tomorrow").effect is Effect.RECORD
+
+
+def test_no_policy_makes_a_restart_a_fault() -> None:
+    assert Policy(effects=(("gpu_reset", Effect.PERMANENT),)).look_up("gpu_reset").effect is Effect.RECORD

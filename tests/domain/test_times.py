@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.domain.times import brief, parse_rfc3339, rfc3339
+from registry.domain.times import brief, parse_duration, parse_rfc3339, rfc3339
 
 MOMENTS = st.datetimes(min_value=datetime(1970, 1, 2), max_value=datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
 
@@ -75,3 +75,17 @@ def test_every_spelling_of_noon_is_noon(text: str) -> None:
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_rfc3339(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("15m", 900), ("1h30m", 5400), ("2d", 172_800), ("0", 0)],
+)
+def test_a_length_of_time_is_a_number_with_a_unit(text: str, seconds: int) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "m", "15 m", "-5s", "1.5h", "15x", "9" * 20 + "d", "9" * 5000, "٣s", "²"])
+def test_anything_else_is_no_length_of_time(text: str) -> None:
+    with pytest.raises(ValueError, match="time"):
+        parse_duration(text)

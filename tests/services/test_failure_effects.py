@@ -11,7 +11,8 @@ import pytest
 from registry.domain.actors import Actor, ActorKind
 from registry.domain.errors import InvalidField, NotFound, NotOpen
 from registry.domain.reports import ReportedFailure
-from registry.services.failures import list_failures, record_failures, withdraw_failure
+from registry.services.failure_pages import list_failures
+from registry.services.failures import record_failures, withdraw_failure
 from registry.services.history import device_history
 from tests.fleet import ALICE, EVERYTHING, Fleet, gpu, serial, uuid
 

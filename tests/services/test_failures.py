@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from registry.domain.reports import ReportedFailure
-from registry.services.failures import list_failures, record_failures, withdraw_failure
+from registry.services.failure_pages import list_failures
+from registry.services.failures import record_failures, withdraw_failure
 from tests.fleet import ALICE, EVERYTHING, Fleet, gpu, serial, uuid
 
 MIG = "MIG-aaaa0001-0000-0000-0000-000000000001"

@@ -11,6 +11,7 @@ import pytest
 
 from registry.domain.errors import InvalidField, NotFound, NotOpen, Unauthenticated
 from registry.domain.events import Actor, ActorKind
+from registry.domain.joining import JoinTerms
 from registry.domain.roles import Role
 from registry.services.tokens import authenticate, checksum_of, create_token, list_tokens, revoke_token
 from registry.store.database import Database
@@ -23,7 +24,8 @@ SYSTEM = Actor(ActorKind.SYSTEM, "pratique")
 def make_token(
     db: Database, now: datetime, role: Role = Role.OPERATOR, name: str = "alice", node: str | None = None
 ) -> tuple[str, str]:
-    view, secret = create_token(db, role=role, name=name, node=node, pepper=PEPPER, actor=SYSTEM, now=now)
+    terms = JoinTerms("gpu-*", 3, now + timedelta(days=1)) if role is Role.JOIN else None
+    view, secret = create_token(db, role=role, name=name, node=node, terms=terms, pepper=PEPPER, actor=SYSTEM, now=now)
     return view.id, secret
 
 
@@ -153,5 +155,8 @@ def test_tokens_are_listed_newest_first_without_secrets(db: Database, now: datet
         "created_at": "2026-11-29T12:00:01.000000Z",
         "created_by": "system:pratique",
         "revoked_at": "2026-11-29T12:00:02.000000Z",
+        **dict.fromkeys(
+            ("provider_id", "profile", "joined_with", "pattern", "uses", "used", "expires_at"),
+        ),
     }
     assert secret not in repr(found)

@@ -30,6 +30,7 @@ def test_a_person_rules_once(operator: Asker, node: Asker, clock: Clock, ruling:
 
     assert (ruled.status_code, ruled.json["state"]) == (200, "resolved")
     assert (again.status_code, again.json["code"]) == (409, "not_open")
+    assert operator.get(address.removesuffix("/resolve")).json == ruled.json
     assert operator.get("/v1/conflicts?state=open").json["items"] == []
     assert len(operator.get("/v1/conflicts").json["items"]) == 1
 
@@ -39,3 +40,10 @@ def test_a_ruling_says_which(operator: Asker) -> None:
 
     assert [error["pointer"] for error in refused.json["errors"]] == ["/as"]
     assert operator.post("/v1/conflicts/x/resolve", json={"reason": "x", "as": "same_device"}).status_code == 404
+
+
+def test_one_conflict_is_shown_as_its_list_shows_it(operator: Asker, node: Asker, clock: Clock) -> None:
+    shown = operator.get(f"/v1/conflicts/{disagree(operator, node, clock)}")
+
+    assert [shown.json] == operator.get("/v1/conflicts").json["items"]
+    assert operator.get("/v1/conflicts/nobody").json["code"] == "not_found"

@@ -79,6 +79,16 @@ def test_faults_are_listed_and_filtered(operator: Asker, clock: Clock) -> None:
     assert [one["code"] for one in operator.get(f"/v1/failures?device={SERIALS[1]}").json["items"]] == ["xid_63"]
 
 
+def test_one_fault_is_shown_as_its_list_shows_it(operator: Asker, clock: Clock) -> None:
+    recorded = operator.post("/v1/failures", json=failure(clock)).json["items"][0]["failure"]
+
+    shown = operator.get(f"/v1/failures/{recorded['id']}")
+
+    assert shown.json == recorded
+    assert [shown.json] == operator.get("/v1/failures").json["items"]
+    assert operator.get("/v1/failures/nobody").json["code"] == "not_found"
+
+
 def test_a_fault_that_was_none_is_withdrawn_once(operator: Asker, clock: Clock) -> None:
     recorded = operator.post("/v1/failures", json=failure(clock)).json["items"][0]["failure"]
     address = f"/v1/failures/{recorded['id']}/withdraw"

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How is a look told to the server? As the JSON of a report, with an id, a place in the order, and its times.
+
+The times are told on one clock: differences are measured on the monotonic one and counted back from the moment of
+sending, so that a wall clock that is set in the middle of a round moves nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from registry.agent.looking import Look
+from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, ReportedFailure
+from registry.domain.times import rfc3339
+
+MESSAGE_MAX = 4096
+"""Longest message of a check or fault that a report may hold."""
+
+Message = dict[str, Any]
+
+_NOT_TOLD = frozenset({"slices", "readings", "firmware"})
+"""Fields of an entry that a report has no place for, or that are told only when there is something in them."""
+
+_TEXTS = tuple(one.name for one in fields(DeviceEntry) if one.name not in _NOT_TOLD)
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who reports: the node's name, the instance and what is expected of it, the boot."""
+
+    node: str
+    provider_id: str
+    profile: str
+    boot_id: str
+    zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a round began and ended, in seconds of the monotonic clock."""
+
+    started: float
+    finished: float
+
+
+def message_of(
+    look: Look,
+    sender: Sender,
+    *,
+    report_id: str,
+    run_id: str,
+    span: Span,
+    skip: Collection[str] = (),
+    with_host: bool = True,
+) -> Message:
+    """Make the report of a look, without what `stamped` adds. Faults whose id is in `skip` were told before."""
+    message: Message = {
+        "report_id": report_id,
+        "run_id": run_id,
+        "boot_id": sender.boot_id,
+        "provider_id": sender.provider_id,
+        "profile": sender.profile,
+        "span": span,
+    }
+    if sender.zone:
+        message["zone"] = sender.zone
+    if look.lists:
+        message["covers"] = sorted(look.lists)
+        message["devices"] = [entry_of(entry) for kind in sorted(look.lists) for entry in look.lists[kind]]
+    if look.partial:
+        message["partial"] = sorted(look.partial)
+    message["checks"] = [check_of(check) for check in look.checks]
+    failures = [failure_of(failure, sender.boot_id) for failure in look.failures]
+    fresh = [failure for failure in failures if failure["failure_id"] not in skip]
+    if fresh:
+        message["failures"] = fresh
+    if look.host and with_host:
+        message["host"] = {source: dict(values) for source, values in look.host.items()}
+    return message
+
+
+def stamped(message: Message, *, seq: int, now: datetime, monotonic: float) -> Message:
+    """Give the message with its number within the boot and its times, ready to go out: never changed from here on."""
+    ready = dict(message)
+    span: Span = ready.pop("span")
+    times = {
+        "started_at": now - timedelta(seconds=monotonic - span.started),
+        "finished_at": now - timedelta(seconds=monotonic - span.finished),
+        "sent_at": now,
+    }
+    return {**ready, "seq": seq, **{name: rfc3339(moment) for name, moment in times.items()}}
+
+
+def evidence_of(message: Message, report_id: str) -> Message:
+    """Give what is left of a message that was refused: its faults and checks, under an id of their own."""
+    return {name: value for name, value in message.items() if name not in {"devices", "covers", "partial"}} | {
+        "report_id": report_id
+    }
+
+
+def entry_of(entry: DeviceEntry) -> Message:
+    """Write an entry as a report has it; what is not known is left out."""
+    told: Message = {name: value for name in _TEXTS if (value := getattr(entry, name)) is not None}
+    for name in ("firmware", "readings"):
+        values = getattr(entry, name)
+        if values:
+            told[name] = dict(values)
+    return told
+
+
+def check_of(check: CheckResult) -> Message:
+    """Write a check's result as a report has it."""
+    told = {"name": check.name, "status": str(check.status), "device": check.device, "code": check.code}
+    return _known({**told, "message": check.message and check.message[:MESSAGE_MAX]})
+
+
+def failure_of(failure: ReportedFailure, boot_id: str) -> Message:
+    """Write a fault as a report has it.
+
+    Where the source gives no time the same words mean the same fault only within one boot, so the boot is in the id.
+    """
+    failure_id = failure.failure_id
+    if failure.occurred_at is None:
+        failure_id = hashlib.sha256(f"{boot_id}\n{failure_id}".encode()).hexdigest()[:40]
+    return _known(
+        {
+            "failure_id": failure_id,
+            "code": failure.code,
+            "device": failure.device,
+            "slot": failure.slot,
+            "occurred_at": failure.occurred_at and rfc3339(failure.occurred_at),
+            "message": failure.message and failure.message[:MESSAGE_MAX],
+            "evidence": failure.evidence and dict(failure.evidence),
+            "count": failure.count if failure.count > 1 else None,
+            "last_at": failure.last_at and rfc3339(failure.last_at),
+        }
+    )
+
+
+def failing_in(message: Message) -> frozenset[tuple[str, str, str]]:
+    """Name what fails in a message: check, device, code."""
+    return frozenset(
+        (check["name"], check.get("device", ""), check.get("code", ""))
+        for check in message.get("checks", ())
+        if check["status"] == CheckStatus.FAIL
+    )
+
+
+def failure_ids(message: Message) -> list[str]:
+    """Name the faults in a message."""
+    return [failure["failure_id"] for failure in message.get("failures", ())]
+
+
+def _known(fields_: Mapping[str, Any]) -> Message:
+    return {name: value for name, value in fields_.items() if value is not None}

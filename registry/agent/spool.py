@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What could not be sent, and survives until it can? One file a message, whole or not there, in the order they came.
+
+A file is written beside, brought to the disk, and then given its name; so neither `kill -9` nor a power cut leaves
+half a message under a name. A checksum finds what the disk itself spoilt. Faults are never given up for room: the
+oldest messages without news go first.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+FAULT, CALM = "fault", "calm"
+BEGUN = ".begun"
+SPOILT = ".spoilt"
+BYTES_MAX = 32 * 1024 * 1024
+"""Room for some 3,000 reports of 8 GPUs and 32 EFAs: a day without a server."""
+
+HELD_MAX = 1000
+"""Most messages with faults that are kept in memory while the disk takes none."""
+
+FOLDER_MODE = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message that waits. `number` is its place in the order; `path` is None while the disk does not take it."""
+
+    number: int
+    is_fault: bool
+    body: bytes
+    path: Path | None
+
+
+class Spool:
+    """The messages that wait in a folder. Only one agent may use a folder. `say` gets a sentence for the log."""
+
+    def __init__(self, folder: Path, *, say: Callable[[str], None], limit: int = BYTES_MAX) -> None:
+        """Open the folder, making it if need be, and clear away what an interrupted write left. Raises OSError."""
+        self.folder = folder
+        self._say = say
+        self._limit = limit
+        self._held: list[Entry] = []
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        for begun in folder.glob(f"*{BEGUN}"):
+            begun.unlink()
+        self._number = max((int(path.stem) for path in self._paths()), default=0)
+
+    def __len__(self) -> int:
+        """Count the messages that wait."""
+        return len(self._paths()) + len(self._held)
+
+    def put(self, body: bytes, *, is_fault: bool) -> None:
+        """Keep a message, and make room. What the disk refuses is said; a fault stays in memory then."""
+        self._number += 1
+        entry = Entry(self._number, is_fault, body, None)
+        self._settle_held()
+        try:
+            self._write(entry)
+            self._make_room()
+        except OSError as error:
+            self._hold(entry, error)
+
+    def waiting(self, most: int) -> list[Entry]:
+        """Give the first messages to send: those with faults before all others, each sort from the oldest on.
+
+        A file that is not what was written is set aside, and said.
+        """
+        held = [entry for entry in self._held if entry.path is None]
+        found: list[Entry] = []
+        for path in sorted(self._paths(), key=lambda path: (path.suffix != f".{FAULT}", path.name)):
+            if len(found) >= most:
+                break
+            entry = self._read(path)
+            found += [entry] if entry else []
+        return sorted([*held, *found], key=lambda entry: (not entry.is_fault, entry.number))[:most]
+
+    def remove(self, entry: Entry) -> None:
+        """Forget a message that was sent, or that nobody will ever take. Raises OSError."""
+        if entry.path is not None:
+            entry.path.unlink(missing_ok=True)
+        self._held = [held for held in self._held if held.number != entry.number]
+
+    def _paths(self) -> list[Path]:
+        return [path for sort in (FAULT, CALM) for path in self.folder.glob(f"[0-9]*.{sort}")]
+
+    def _settle_held(self) -> None:
+        """Try the disk again with what it refused."""
+        for entry in list(self._held):
+            try:
+                self._write(entry)
+            except OSError:
+                return
+            self._held.remove(entry)
+
+    def _hold(self, entry: Entry, error: OSError) -> None:
+        kept = "is kept in memory" if entry.is_fault else "is given up"
+        self._say(f"{self.folder} takes no message ({error.strerror}): this one {kept}")
+        if entry.is_fault:
+            self._held = [*self._held, entry][-HELD_MAX:]
+
+    def _write(self, entry: Entry) -> None:
+        path = self.folder / f"{entry.number:012d}.{FAULT if entry.is_fault else CALM}"
+        begun = path.with_suffix(BEGUN)
+        write_whole(path, b"%08x %b" % (zlib.crc32(entry.body), entry.body), begun)
+
+    def _read(self, path: Path) -> Entry | None:
+        try:
+            checksum, _, body = path.read_bytes().partition(b" ")
+        except OSError as error:
+            self._say(f"{path} cannot be read ({error.strerror}) and is left for later")
+            return None
+        if checksum != b"%08x" % zlib.crc32(body):
+            self._say(f"{path} is not as it was written and is set aside as {path.name}{SPOILT}")
+            path.rename(path.with_name(path.name + SPOILT))
+            return None
+        return Entry(int(path.stem), path.suffix == f".{FAULT}", body, path)
+
+    def _make_room(self) -> None:
+        """Give up the oldest messages without news until the rest is within the limit."""
+        sizes = {path: path.stat().st_size for path in self._paths()}
+        excess = sum(sizes.values()) - self._limit
+        given_up = 0
+        for path in sorted(path for path in sizes if path.suffix == f".{CALM}"):
+            if excess <= 0:
+                break
+            path.unlink()
+            excess -= sizes[path]
+            given_up += 1
+        if given_up:
+            self._say(f"the spool is full: {given_up} of the oldest reports without news were given up")
+
+
+def write_whole(path: Path, content: bytes, begun: Path, mode: int = 0o600) -> None:
+    """Write a file so that its name shows the old content or the new, never a part. Raises OSError."""
+    handle = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        os.fchmod(handle, mode)
+        left = memoryview(content)
+        while left:
+            left = left[os.write(handle, left) :]
+        os.fsync(handle)
+    except OSError:
+        begun.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(handle)
+    begun.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What did the kernel say? Lines of a kernel log, in whichever form it was read, without what stands before them.
+
+Read are dmesg (plain, `-T`, `-x`, `-r`, `--time-format iso`), /dev/kmsg itself, the journal (`short` and its kin,
+`json`), syslog files and the dumps of a crash in pstore. Anybody may write into the log: a message counts as the
+kernel's own only when it begins where the log's prefix ends and no facility says that a program wrote it
+(https://www.kernel.org/doc/Documentation/ABI/testing/dev-kmsg: a program's facility is never 0).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from registry.collectors.kernel_times import Form, Stamp, read_stamp
+from registry.domain.errors import PartUnreadable
+
+MAX_LINE = 4096
+"""Bytes of one line that are read. A record of the kernel has 1,024 at most (`LOG_LINE_MAX` of kernel/printk)."""
+_MAX_JSON = 65_536
+_FIRST_SECOND = 1_000_000
+
+_INTERESTING = re.compile(rb'NVRM|SXid|Linux version |^-- |#\d{1,10} Part\d|"MESSAGE" ?: ?\[')
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+_KMSG = re.compile(r"(\d{1,9}),\d{1,20},(\d{1,18}),[^;]{0,256};")
+_PRIORITY = re.compile(r"<(\d{1,9})>")
+_DECODED = re.compile(r"([a-z0-9]{2,8}) *:[a-z]{3,7} *: ?")
+_CALLER = re.compile(r"\[ *[TC]\d{1,10}\] ?")
+_SENDER = re.compile(r"(?:[^\s:\[\]]{1,255} )?kernel: ?(?:\[ *\d{1,10}\.\d{1,9}\] ?)?")
+_HOSTED = frozenset({Form.ISO, Form.FULL, Form.SYSLOG, Form.EPOCH})
+_BOOT_MARK = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --")
+_DUMP = re.compile(r"[A-Za-z]{2,20}#\d{1,10} Part\d{1,10}")
+_ESCAPED_NEWLINE = re.compile(r"\\x0a|#012|\n")
+_REFUSED = re.compile(
+    r"operation not permitted|permission denied|read kernel buffer failed|no journal files|no entries|not found",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One message. `era` counts the boots that the text shows; the last is the running one.
+
+    `is_kernels` is False when the log itself says that a program wrote it. A line that `continues` can only end what
+    the one before it began: a program may write line breaks, and must not get a message of its own by them.
+    `boot` is the journal's id of the boot, where the form tells.
+    """
+
+    message: str
+    stamp: Stamp
+    era: int = 0
+    is_kernels: bool = True
+    continues: bool = False
+    boot: str | None = None
+
+
+@dataclass(slots=True)
+class KernelText:
+    """The text of a kernel log, read line by line; its flags hold when `records` has come to its end."""
+
+    data: bytes
+    era: int = 0
+    is_dump: bool = False
+    """The text is what a crash left behind: of an earlier boot, whatever else it says."""
+    has_stamps: bool = False
+    has_kernel_lines: bool = False
+    _complaint: str | None = field(default=None)
+
+    def records(self) -> Iterator[Record]:
+        """Return the messages that may be of interest, in the order of the text. Bounded by `MAX_LINE` per line."""
+        for raw in io.BytesIO(self.data):
+            if self.has_kernel_lines and not _INTERESTING.search(raw[:_MAX_JSON]):
+                continue
+            for record in self._read(raw):
+                self._note(record)
+                yield record
+
+    def check(self) -> None:
+        """Refuse what is no log at all: silence is not health. Raises PartUnreadable."""
+        if self.has_stamps or self.has_kernel_lines:
+            return
+        if self._complaint is not None:
+            said = self._complaint[:120]
+            raise PartUnreadable(f"the kernel log could not be read on the node: {said!r}; run dmesg as root")
+        if not self.data.strip():
+            raise PartUnreadable("the kernel log is empty; a running kernel has always said something: run dmesg as root")
+        raise PartUnreadable("no line looks like one of a kernel log; send what dmesg or journalctl -k printed")
+
+    def _read(self, raw: bytes) -> Iterator[Record]:
+        raw = raw.lstrip(b"\0")
+        if raw.startswith(b"{"):
+            record = self._from_json(raw)
+        else:
+            line = _clean(raw[:MAX_LINE].decode("utf-8", "replace")).rstrip()
+            record = self._from_line(line) if line else None
+        if record is None:
+            return
+        first, *others = _ESCAPED_NEWLINE.split(record.message) if "NVRM" in record.message else [record.message]
+        yield _with_message(record, first, continues=record.continues)
+        for other in others:
+            yield _with_message(record, other.strip(), continues=True)
+
+    def _note(self, record: Record) -> None:
+        """See whether a boot begins here: everything before it is of an earlier one."""
+        self.has_kernel_lines = self.has_kernel_lines or (record.is_kernels and not record.continues)
+        is_first = record.stamp.uptime is None or record.stamp.uptime < _FIRST_SECOND
+        if record.is_kernels and is_first and not record.continues and record.message.startswith("Linux version "):
+            self.era += 1
+
+    def _from_line(self, line: str) -> Record | None:
+        if line[0].isspace():
+            return Record(line.strip(), Stamp(Form.NONE), self.era, continues=True) if "NVRM" in line else None
+        if _BOOT_MARK.fullmatch(line):
+            self.era += 1
+            return None
+        if _DUMP.fullmatch(line):
+            self.is_dump = True
+            return None
+        found = _KMSG.match(line)
+        if found is not None:
+            stamp = Stamp(Form.UPTIME, str(int(found[2])))
+            return Record(line[found.end() :], stamp, self.era, is_kernels=int(found[1]) < 8)
+        return self._from_text(line)
+
+    def _from_text(self, line: str) -> Record | None:
+        """Read a line of dmesg, the journal or syslog; None for a line that the kernel has not written."""
+        at, is_kernels = 0, True
+        priority = _PRIORITY.match(line)
+        if priority is not None:
+            at, is_kernels = priority.end(), int(priority[1]) < 8
+        decoded = _DECODED.match(line, at)
+        if decoded is not None:
+            at, is_kernels = decoded.end(), decoded[1] == "kern"
+        read = read_stamp(line, at)
+        if read is None:
+            is_marked = priority is not None or decoded is not None
+            return self._unstamped(line, at, is_marked=is_marked, is_kernels=is_kernels)
+        self.has_stamps = True
+        stamp, at = read
+        if stamp.form in _HOSTED:
+            sender = _SENDER.match(line, at)
+            if sender is None and not line.startswith(_OWN, at):
+                return None
+            at = sender.end() if sender is not None else at
+        caller = _CALLER.match(line, at)
+        return Record(line[caller.end() if caller else at :], stamp, self.era, is_kernels=is_kernels)
+
+    def _unstamped(self, line: str, at: int, *, is_marked: bool, is_kernels: bool) -> Record | None:
+        """A line without a time: of `dmesg -t`, or what a tool says in place of a log."""
+        if is_marked or line.startswith(_OWN):
+            return Record(line[at:], Stamp(Form.NONE), self.era, is_kernels=is_kernels)
+        if self._complaint is None and _REFUSED.search(line):
+            self._complaint = line
+        return None
+
+    def _from_json(self, raw: bytes) -> Record | None:
+        """Read a line of `journalctl -o json`; the fields: systemd.journal-fields(7) of https://systemd.io."""
+        try:
+            entry = json.loads(raw[:_MAX_JSON])
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(entry, dict) or "MESSAGE" not in entry:
+            return None
+        self.has_stamps = True
+        sender = entry.get("_TRANSPORT", entry.get("SYSLOG_IDENTIFIER"))
+        if sender != "kernel":
+            return None
+        facility = entry.get("SYSLOG_FACILITY", "0")
+        micros = entry.get("__REALTIME_TIMESTAMP")
+        is_time = isinstance(micros, str) and re.fullmatch(r"[0-9]{7,18}", micros)
+        stamp = Stamp(Form.EPOCH, f"{micros[:-6]}.{micros[-6:]}") if is_time else Stamp(Form.NONE)
+        boot = entry.get("_BOOT_ID")
+        return Record(
+            _text_of(entry["MESSAGE"]),
+            stamp,
+            self.era,
+            is_kernels=facility in {"0", 0},
+            boot=boot if isinstance(boot, str) else None,
+        )
+
+
+_OWN = ("NVRM:", "nvidia-nvswitch")
+
+
+def _with_message(record: Record, message: str, *, continues: bool) -> Record:
+    return Record(message, record.stamp, record.era, record.is_kernels, continues, record.boot)
+
+
+def _clean(text: str) -> str:
+    return _CONTROL.sub("", text.replace("\t", " "))
+
+
+def _text_of(message: object) -> str:
+    """Return a MESSAGE of the journal as text; what is not UTF-8 comes as a list of bytes."""
+    if isinstance(message, list) and all(isinstance(one, int) and 0 <= one < 256 for one in message):
+        message = bytes(message[:MAX_LINE]).decode("utf-8", "replace")
+    if not isinstance(message, str):
+        return ""
+    return "\n".join(_clean(line) for line in message[:MAX_LINE].split("\n"))
