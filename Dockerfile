@@ -20,6 +20,7 @@ COPY pyproject.toml LICENSE README.md ./
 COPY registry registry
 COPY api api
 COPY migrations migrations
+COPY deploy/bootstrap.sh deploy/
 RUN /tools/bin/python -m build --wheel --no-isolation --outdir /wheels
 
 # uv checks the digests of what it takes from a constraints file, so the server's extra comes from the same lock.

@@ -28,11 +28,14 @@ def answer(body: Any, status: int = 200) -> Response:
 Body = dict[str, Any]
 
 
-def change(work: Callable[[], tuple[int, Body]], *, on_first: Callable[[Body], Body] = dict) -> Response:
+def change(
+    work: Callable[[], tuple[int, Body]], *, on_first: Callable[[Body], Body] = dict, in_parts: bool = False
+) -> Response:
     """Answer a change. Under an `Idempotency-Key` the first answer is stored with it and replayed.
 
     `work` makes the change and returns status and body; what it raises leaves nothing behind, no stored answer either.
-    `on_first` completes the body of the first answer with what must not be stored.
+    Work `in_parts` has transactions of its own, may be repeated, and leaves behind what it did. `on_first` completes
+    the body of the first answer with what must not be stored.
     """
     key = request.headers.get(KEY_HEADER)
     if key is None:
@@ -41,7 +44,8 @@ def change(work: Callable[[], tuple[int, Body]], *, on_first: Callable[[Body], B
     reason = why_not_id(key)
     if reason is not None:
         raise InvalidField(f"{KEY_HEADER} {reason}", errors=(FieldError("", f"{KEY_HEADER} {reason}"),))
-    status, body, replayed = idempotency.run_once(
+    run = idempotency.run_in_parts if in_parts else idempotency.run_once
+    status, body, replayed = run(
         database(), token_id=caller().token_id, route=_route(), key=key, digest=_digest(), now=now(), work=work
     )
     if not replayed:

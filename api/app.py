@@ -10,11 +10,10 @@ from datetime import datetime
 
 from flask import Flask, Response, g, request
 
-from api import docs, health, metrics
+from api import bootstrap, docs, health, metrics, observe
 from api.body import check_length
 from api.context import EXTENSION, Standing, request_id, utc_now
 from api.errors import register_errors
-from api.observe import observe
 from api.text import why_not_text
 from api.v1 import BLUEPRINTS
 from registry.config import Settings
@@ -32,16 +31,14 @@ def create_app(settings: Settings, *, clock: Callable[[], datetime] = utc_now, w
     app = Flask("api", static_folder=None)
     _configure(app, settings)
     app.extensions[EXTENSION] = Standing.on(settings, clock, workers=workers)
-    observe(app)
-    app.before_request(_name_request)
-    app.before_request(metrics.check_listener)
-    app.before_request(check_length)
-    app.before_request(_check_address)
-    app.after_request(_label)
+    # One function on either side: Flask looks at each whether it is a coroutine, at every request.
+    app.before_request(_enter)
+    app.after_request(_leave)
     register_errors(app)
     app.register_blueprint(health.bp)
     app.register_blueprint(metrics.bp)
     app.register_blueprint(docs.bp)
+    app.register_blueprint(bootstrap.bp)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint, url_prefix="/v1")
     return app
@@ -53,6 +50,21 @@ def _configure(app: Flask, settings: Settings) -> None:
     app.logger.setLevel(settings.log_level.upper())
     # An address has one spelling: nothing is redirected, because clients drop the body or the token on the way.
     app.url_map.merge_slashes = False
+
+
+def _enter() -> None:
+    """Let a request in, or raise what is wrong with it before anybody looks at who asks."""
+    observe.begin()
+    _name_request()
+    metrics.check_listener()
+    check_length()
+    _check_address()
+
+
+def _leave(response: Response) -> Response:
+    _label(response)
+    observe.end(response)
+    return response
 
 
 def _name_request() -> None:
@@ -69,9 +81,8 @@ def _check_address() -> None:
             raise NotFound(f"the {name} in this address {reason}: there is no record of such a name")
 
 
-def _label(response: Response) -> Response:
+def _label(response: Response) -> None:
     response.headers[REQUEST_ID] = request_id()
     response.headers["X-Content-Type-Options"] = "nosniff"
     if request.path.startswith("/v1"):
         response.headers["Cache-Control"] = "no-store"
-    return response

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from time import perf_counter
 
-from flask import Flask, Response, g, request
+from flask import Response, g, request
 
 from api.context import request_id
 from api.metrics import REQUESTS, SECONDS
@@ -15,17 +15,13 @@ from registry.services.tokens import Caller, mask
 log = logging.getLogger("pratique.access")
 
 
-def observe(app: Flask) -> None:
-    """Count and log every request of this application. Call it first: what runs before is not timed."""
-    app.before_request(_begin)
-    app.after_request(_end)
-
-
-def _begin() -> None:
+def begin() -> None:
+    """Take the time. Call it first: what runs before is not timed."""
     g.began = perf_counter()
 
 
-def _end(response: Response) -> Response:
+def end(response: Response) -> None:
+    """Count and log a request that is answered."""
     seconds = perf_counter() - g.get("began", perf_counter())
     # An address that nobody made is one word: whoever tries out addresses must not fill the memory with series.
     route = request.url_rule.rule if request.url_rule else "none"
@@ -36,7 +32,6 @@ def _end(response: Response) -> Response:
     SECONDS.labels(route, method).observe(seconds)
     if log.isEnabledFor(logging.INFO):
         _log(response, route, caller, seconds)
-    return response
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})

@@ -18,10 +18,10 @@ from werkzeug.routing import Rule
 from api.answers import KEY_HEADER
 from api.contract import Contract, contract_of
 from api.errors import CODE_OF_STATUS, PROBLEM_TYPE, STATUS
-from api.pagination import CURSOR_LENGTH, LIMIT_DEFAULT, LIMIT_MAX
-from api.schemas.fields import PLAIN, JsonSchema
+from api.pagination import CURSOR_LENGTH, LIMIT_DEFAULT, LIMIT_MAX, WRITTEN
+from api.schemas.fields import PLAIN, PROSE, JsonSchema
 from api.schemas.shown import COMPONENTS
-from api.text import ID_LENGTH
+from api.text import ID_LENGTH, TEXT_LENGTH
 from registry.domain.canonical import INT_LIMIT
 from registry.domain.errors import PROBLEM_CODES
 from registry.domain.roles import Role
@@ -74,7 +74,7 @@ PATH: dict[str, tuple[JsonSchema, str]] = {
     "ref": (_TEXT, "Our id, a serial or a UUID."),
     "name": ({"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}, "The profile's name."),
 }
-FLAGS = frozenset({"permanent", "drain", "attached", "review_due"})
+FLAGS = frozenset({"permanent", "drain", "attached", "review_due", "built_in"})
 NUMBERS = frozenset({"count", "sequence", "uses", "used"})
 
 
@@ -161,6 +161,8 @@ def _parameters(rule: Rule, stated: Contract) -> Iterator[dict[str, Any]]:
 def _filter(name: str) -> tuple[JsonSchema, str]:
     if name in FLAGS:
         return _FLAG, "Only these."
+    if name in WRITTEN:
+        return {"type": "string", "minLength": 1, "maxLength": TEXT_LENGTH, "pattern": PROSE}, "Only with these words."
     if name in NUMBERS:
         return {"type": "integer", "minimum": 0, "maximum": INT_LIMIT - 1}, "Only these."
     if name.endswith(("_at", "_until")):

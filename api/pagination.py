@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which part of a list is asked for? Filters, a bounded page, an opaque cursor, an order. Never an offset."""
+"""Which part of a list is asked for? Filters, a bounded page, an opaque cursor, an order. Never an offset.
+
+A cursor says of which list it is, and goes on with nothing else: one that was taken elsewhere would leave items out
+without a word.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from flask import Response, request
 
 from api.answers import answer
-from api.text import ID_LENGTH, pointer, whole_number, why_not_text
+from api.text import ID_LENGTH, TEXT_LENGTH, pointer, whole_number, why_not_text
 from registry.domain.canonical import INT_LIMIT
 from registry.domain.errors import FieldError, InvalidField
 from registry.services.pages import Page, PageRequest
@@ -17,10 +25,16 @@ from registry.services.pages import Page, PageRequest
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 1000
 CURSOR_LENGTH = 1024
+MARK_LENGTH = 16
+"""Hexadecimal digits of a list's digest in its cursors: against mistakes; whoever forges one gains nothing."""
 Words: TypeAlias = Mapping[str, Iterable[str]]
 """The values that a filter may have, for those that have few."""
 
 PAGING = frozenset({"limit", "cursor", "order"})
+WRITTEN = frozenset({"reason", "message", "release_reason", "resolve_reason", "maintenance_reason"})
+"""Fields that people wrote: asked for to the letter, and longer than an id."""
+
+_LONGEST = {"cursor": CURSOR_LENGTH, **dict.fromkeys(WRITTEN, TEXT_LENGTH)}
 
 
 def query(known: Collection[str]) -> dict[str, str]:
@@ -36,7 +50,7 @@ def query(known: Collection[str]) -> dict[str, str]:
             errors.append(FieldError("/cursor", "is longer than any that this service makes; take it from `next`"))
         elif not values[0]:
             errors.append(FieldError(pointer("", name), "is empty; leave it out"))
-        elif reason := why_not_text(values[0], CURSOR_LENGTH if name == "cursor" else ID_LENGTH):
+        elif reason := why_not_text(values[0], _LONGEST.get(name, ID_LENGTH), is_prose=name in WRITTEN):
             errors.append(FieldError(pointer("", name), reason))
     if errors:
         raise InvalidField(f"parameter {errors[0].pointer[1:]} {errors[0].detail}", errors=tuple(errors))
@@ -80,7 +94,7 @@ def listing(
         raise _invalid("order", "must be asc or desc")
     page = PageRequest(
         limit=number(parameters, "limit", LIMIT_DEFAULT, least=1, most=LIMIT_MAX),
-        cursor=parameters.get("cursor"),
+        after=_key(parameters["cursor"]) if "cursor" in parameters else None,
         newest_first=order == "desc",
     )
     return {name: value for name, value in parameters.items() if name not in PAGING}, page
@@ -88,7 +102,32 @@ def listing(
 
 def page_answer(page: Page) -> Response:
     """Answer one page of a list."""
-    return answer({"items": page.items, "next": page.next})
+    return answer({"items": page.items, "next": None if page.next is None else _cursor(page.next)})
+
+
+def _cursor(key: str) -> str:
+    return base64.urlsafe_b64encode(f"{_list()}:{key}".encode()).decode().rstrip("=")
+
+
+def _key(cursor: str) -> str:
+    """Return the key after which the page begins. Raises InvalidField unless the cursor is of this very list."""
+    try:
+        name, mark, key = base64.urlsafe_b64decode(cursor.encode() + b"==").decode().split(":", 2)
+    except (binascii.Error, ValueError):
+        raise _invalid("cursor", "is not one that this service made; take it from `next`, as it is") from None
+    here = _list()
+    if name != here.partition(":")[0]:
+        raise _invalid("cursor", "is of another list; take it from `next` of this one")
+    if f"{name}:{mark}" != here:
+        raise _invalid("cursor", "is of other filters or another order; ask for all pages alike but for limit")
+    return key
+
+
+def _list() -> str:
+    """Name the list that is asked for, and what it is narrowed and ordered by. How long its pages are is left open."""
+    asked = sorted((name, text) for name, text in request.args.items() if name not in {"limit", "cursor"})
+    mark = hashlib.sha256(json.dumps([request.path, asked]).encode()).hexdigest()[:MARK_LENGTH]
+    return f"{request.path.rpartition('/')[2]}:{mark}"
 
 
 def _invalid(name: str, detail: str) -> InvalidField:

@@ -11,17 +11,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from api.text import TEXT_LENGTH, is_scalar, pointer, whole_number, why_not_id, why_not_text
+from api.text import TEXT_LENGTH, evidence_of, is_scalar, pointer, whole_number, why_not_id, why_not_text
 from registry.domain.canonical import INT_LIMIT
 from registry.domain.errors import FieldError, InvalidField
+from registry.domain.failures import is_valid_code
 from registry.domain.glance import Glance, glance_at
 from registry.domain.identifiers import is_mig_name, normalise_slot
-from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Kind, Reading, Report
+from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Kind, Reading, Report, ReportedFailure
 from registry.domain.times import parse_rfc3339
 
 ENTRIES_MAX = 1024
@@ -38,7 +39,7 @@ ERRORS_SHOWN = 50
 REQUIRED_IDS = ("report_id", "boot_id", "provider_id", "profile")
 OPTIONAL_IDS = ("run_id", "zone")
 TIMES = ("started_at", "finished_at", "sent_at")
-LISTS = ("covers", "devices", "checks", "host")
+LISTS = ("covers", "partial", "devices", "checks", "failures", "host")
 FIELDS = frozenset({*REQUIRED_IDS, *OPTIONAL_IDS, *TIMES, *LISTS, "seq"})
 """Every field that a report may have."""
 
@@ -52,6 +53,9 @@ _DEVICE_TEXTS = frozenset(
 )
 _DEVICE_FIELDS = frozenset({"kind", "vendor", "slot", "firmware", "readings", *_DEVICE_TEXTS})
 _CHECK_FIELDS = frozenset({"name", "status", "device", "code", "message"})
+_FAILURE_FIELDS = frozenset(
+    {"failure_id", "code", "device", "slot", "message", "evidence", "count", "occurred_at", "last_at"}
+)
 _KINDS = frozenset(str(kind) for kind in Kind)
 _STATUSES = {str(status): status for status in CheckStatus}
 _VENDOR = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -90,6 +94,17 @@ def glance_over(body: object, node: str, raw: bytes) -> Glance | None:
         return None
     report = Report(node=node, body_digest=hashlib.sha256(raw).hexdigest(), **fields)
     return glance_at(report, lines=parts.lines, kinds=kinds, firmware=parts.firmware, readings=parts.readings)
+
+
+def read_lines(seen: Glance, body: Mapping[str, Any]) -> Report:
+    """Return the report that was glanced over, with its lines. Raises InvalidField for what is wrong in them."""
+    if seen.kinds is None:
+        return seen.report
+    errors: Errors = []
+    lines = _list(body["devices"], "/devices", errors)
+    entries = tuple(_device(entry, f"/devices/{at}", errors) for at, entry in enumerate(lines))
+    refuse(errors)
+    return replace(seen.report, entries=entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +153,13 @@ def read_fields(body: object, errors: Errors) -> dict[str, Any]:
     for name in TIMES:
         read[name] = _optional(body, name, "", errors, _time)
     read["seq"] = _optional(body, "seq", "", errors, _seq)
-    covers, devices, checks = (_optional(body, name, "", errors, _list) for name in ("covers", "devices", "checks"))
+    covers, partial, devices, checks, failures = (
+        _optional(body, name, "", errors, _list) for name in LISTS if name != "host"
+    )
     if covers is not None:
         read["covers"] = frozenset(_kind(kind, f"/covers/{at}", errors) for at, kind in enumerate(covers))
+    read["partial"] = frozenset(_kind(kind, f"/partial/{at}", errors) for at, kind in enumerate(partial or ()))
+    read["failures"] = tuple(_failure(one, f"/failures/{at}", errors) for at, one in enumerate(failures or ()))
     if devices is not None:
         read["entries"] = tuple(_device(entry, f"/devices/{at}", errors) for at, entry in enumerate(devices))
     read["checks"] = tuple(_check(result, f"/checks/{at}", errors) for at, result in enumerate(checks or ()))
@@ -303,6 +322,43 @@ def _check(value: Any, where: str, errors: Errors) -> CheckResult:
 
 def _message(value: Any, where: str, errors: Errors) -> str | None:
     return _text(value, where, errors, TEXT_LENGTH)
+
+
+def _failure(value: Any, where: str, errors: Errors) -> ReportedFailure:
+    """Read a fault that the node saw on itself; the node is the report's."""
+    if not isinstance(value, dict):
+        errors.append(FieldError(where, "must be a JSON object"))
+        return ReportedFailure(failure_id="", code="")
+    _unknown(value, _FAILURE_FIELDS, where, errors)
+    code = value.get("code")
+    if not isinstance(code, str) or not is_valid_code(code):
+        errors.append(FieldError(f"{where}/code", "must be a fault code like xid_79, dcgm_fr_… or gpu.inforom"))
+    return ReportedFailure(
+        failure_id=_id(value.get("failure_id"), f"{where}/failure_id", errors),
+        code=str(code),
+        device=_optional(value, "device", where, errors, _text),
+        slot=_optional(value, "slot", where, errors, _slot),
+        message=_optional(value, "message", where, errors, _message),
+        evidence=_optional(value, "evidence", where, errors, _evidence),
+        count=_optional(value, "count", where, errors, _count) or 1,
+        occurred_at=_optional(value, "occurred_at", where, errors, _time),
+        last_at=_optional(value, "last_at", where, errors, _time),
+    )
+
+
+def _evidence(value: Any, where: str, errors: Errors) -> dict[str, Any]:
+    try:
+        return evidence_of(_object(value, where, errors, READINGS_MAX))
+    except ValueError as error:
+        errors.append(FieldError(where, str(error)))
+        return {}
+
+
+def _count(value: Any, where: str, errors: Errors) -> int:
+    number = whole_number(value, 1, INT_LIMIT - 1)
+    if number is None:
+        errors.append(FieldError(where, "must be a whole number from 1 on"))
+    return number or 1
 
 
 def _host(value: Any, where: str, errors: Errors) -> dict[str, dict[str, str]]:

@@ -13,6 +13,10 @@ TABLES = (
     """CREATE TABLE node (
         id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, registered_at BIGINT NOT NULL, retired_at BIGINT,
         maintenance_from BIGINT, maintenance_until BIGINT, maintenance_reason TEXT)""",
+    # Maintenance that is over, so that evidence which comes late is put to the right time.
+    """CREATE TABLE maintenance (
+        node_id TEXT NOT NULL REFERENCES node(id), from_at BIGINT NOT NULL, until_at BIGINT NOT NULL)""",
+    "CREATE INDEX maintenance_node ON maintenance (node_id, until_at)",
     """CREATE TABLE host_value (
         node_id TEXT NOT NULL REFERENCES node(id), source TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
         PRIMARY KEY (node_id, source, name))""",
@@ -33,7 +37,10 @@ TABLES = (
         reported_at BIGINT NOT NULL, have BIGINT NOT NULL, counted_start BIGINT, counted_end BIGINT,
         counted_total BIGINT NOT NULL, fault_at BIGINT, release_at BIGINT, digest TEXT NOT NULL,
         checks TEXT NOT NULL, listed TEXT NOT NULL, passes TEXT NOT NULL, runs TEXT NOT NULL, receipts TEXT NOT NULL,
-        readings TEXT NOT NULL, entries TEXT NOT NULL)""",
+        readings TEXT NOT NULL)""",
+    """CREATE TABLE node_list (
+        node_id TEXT NOT NULL REFERENCES node(id), kind TEXT NOT NULL, lines TEXT NOT NULL,
+        PRIMARY KEY (node_id, kind))""",
     "CREATE INDEX node_state_reported ON node_state (reported_at)",
     """CREATE TABLE waiver (
         id TEXT PRIMARY KEY, node_id TEXT NOT NULL REFERENCES node(id), kind TEXT NOT NULL, count BIGINT NOT NULL,
@@ -94,11 +101,18 @@ TABLES = (
         device_id TEXT REFERENCES device(id), board_id TEXT REFERENCES board(id), node_id TEXT REFERENCES node(id),
         instance_id TEXT REFERENCES instance(id), boot_id TEXT REFERENCES boot(id), slot TEXT, ref TEXT,
         occurred_at BIGINT, recorded_at BIGINT NOT NULL, count BIGINT NOT NULL, last_at BIGINT NOT NULL,
-        is_unattached BIGINT NOT NULL, message TEXT, evidence TEXT NOT NULL, UNIQUE (id_scope, failure_id))""",
+        is_unattached BIGINT NOT NULL, muted TEXT, message TEXT, evidence TEXT NOT NULL,
+        UNIQUE (id_scope, failure_id))""",
     "CREATE INDEX failure_device ON failure (device_id, id)",
     "CREATE INDEX failure_node ON failure (node_id, id)",
     "CREATE INDEX failure_code ON failure (code, id)",
     "CREATE INDEX failure_unattached ON failure (instance_id) WHERE is_unattached = 1 AND state = 'active'",
+    # One row for each time, or burst, that a fault was seen; the first is the failure's own.
+    """CREATE TABLE sight (
+        id TEXT PRIMARY KEY, failure TEXT NOT NULL REFERENCES failure(id), id_scope TEXT NOT NULL,
+        failure_id TEXT NOT NULL, digest TEXT NOT NULL, first_at BIGINT NOT NULL, at BIGINT NOT NULL,
+        count BIGINT NOT NULL, UNIQUE (id_scope, failure_id))""",
+    "CREATE INDEX sight_failure ON sight (failure, at)",
     """CREATE TABLE quarantine (
         id TEXT PRIMARY KEY, state TEXT NOT NULL, owner TEXT NOT NULL, target_kind TEXT NOT NULL,
         target_key TEXT NOT NULL, target TEXT NOT NULL, scope TEXT, match TEXT NOT NULL, reason TEXT NOT NULL,
@@ -116,6 +130,24 @@ TABLES = (
         is_open BIGINT NOT NULL, PRIMARY KEY (quarantine_id, kind, ref))""",
     "CREATE INDEX hold_target_open ON hold_target (kind, ref, quarantine_id) WHERE is_open = 1",
     "CREATE INDEX hold_target_ref ON hold_target (kind, ref)",
+    # Which nodes rules have put out of work, and when: all that the breaker counts.
+    """CREATE TABLE newly_held (
+        quarantine_id TEXT NOT NULL REFERENCES quarantine(id), node_id TEXT NOT NULL REFERENCES node(id),
+        opened_at BIGINT NOT NULL, profile TEXT NOT NULL, zone TEXT, PRIMARY KEY (quarantine_id, node_id))""",
+    "CREATE INDEX newly_held_at ON newly_held (opened_at)",
+    # Holds that rules wanted and the breaker did not let through. They bind as holds do, and block under another name.
+    """CREATE TABLE withheld (
+        id TEXT PRIMARY KEY, owner TEXT NOT NULL, target_kind TEXT NOT NULL, target_key TEXT NOT NULL,
+        match TEXT NOT NULL, failure TEXT NOT NULL REFERENCES failure(id), reason TEXT NOT NULL, limited_by TEXT NOT NULL,
+        release_policy TEXT NOT NULL, opened_at BIGINT NOT NULL, fault_at BIGINT NOT NULL, restart_at BIGINT,
+        clean_runs BIGINT NOT NULL, ended_at BIGINT, ended_by TEXT, end_reason TEXT)""",
+    "CREATE UNIQUE INDEX withheld_open ON withheld (target_key, owner) WHERE ended_at IS NULL",
+    "CREATE INDEX withheld_failure ON withheld (failure) WHERE ended_at IS NULL",
+    """CREATE TABLE withheld_target (
+        withheld_id TEXT NOT NULL REFERENCES withheld(id), kind TEXT NOT NULL, ref TEXT NOT NULL,
+        is_open BIGINT NOT NULL, PRIMARY KEY (withheld_id, kind, ref))""",
+    "CREATE INDEX withheld_target_open ON withheld_target (kind, ref, withheld_id) WHERE is_open = 1",
+    "CREATE INDEX withheld_target_ref ON withheld_target (kind, ref)",
     # --- history ------------------------------------------------------------------------------------------------
     """CREATE TABLE event (
         sequence BIGINT PRIMARY KEY, at BIGINT NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL,

@@ -26,11 +26,21 @@ ALWAYS = {
 WHERE_SET = {
     "node": ("retired_at", "maintenance_until"),
     "device": ("part_number", "module_id", "name", "asset_tag"),
-    "failure": ("slot", "ref"),
+    "failure": ("slot", "ref", "muted"),
     "quarantine": ("cause", "ticket", "review_at", "expires_at", "released_at", "released_by"),
     "conflict": ("resolved_at", "resolved_by", "resolved_as"),
 }
 """Columns that some rows have."""
+
+PROSE = {
+    "node": ("maintenance_reason",),
+    "failure": ("message",),
+    "quarantine": ("reason", "release_reason"),
+    "conflict": ("reason", "resolve_reason"),
+}
+"""Columns that people wrote: an index has their beginning, because an entry of one must not be as long as they may be.
+
+https://www.postgresql.org/docs/current/btree.html"""
 
 KEY = {"node_state": "node_id"}
 """By what the rows of a table are told apart, where that is not `id`."""
@@ -59,6 +69,10 @@ def up(migrator: Any, db: Any) -> None:
     for table, names in WHERE_SET.items():
         for name in names:
             db.execute_sql(f"CREATE INDEX {table}_by_{name} ON {table} ({name}, id) WHERE {name} IS NOT NULL")
+    for table, names in PROSE.items():
+        for name in names:
+            begins = f"{table}_by_{name} ON {table} (substr({name}, 1, 64), id)"
+            db.execute_sql(f"CREATE INDEX {begins} WHERE {name} IS NOT NULL")
     for statement in OTHERS:
         db.execute_sql(statement)
     is_sqlite = type(db).__name__.endswith("SqliteDatabase")

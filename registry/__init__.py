@@ -27,7 +27,8 @@ The words
     failure        something observed on a device or node: code, cause, severity, when, evidence.
     blocking       said of a failure whose effect in the policy is `hold` or stronger.
     unattached     said of a failure seen in a place where no device is known.
-    check          one question a run asks; its results are findings when they are not clean.
+    check          one question a run asks; its results are findings when they say more than that all is well.
+    heat           what makes a GPU an outlier: hotter than its neighbours of the same model under like load.
     quarantine, hold   our decision to keep a unit, board, machine or identifier out: who, why, until what.
     bind           a hold binds what it meets: a unit, a board, an instance, a chassis, a name, an identifier
                    unseen; and the node's name that was asked for, which meets nothing, so that it is found.

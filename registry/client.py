@@ -40,11 +40,12 @@ PAGE_LIMIT = 1000
 
 
 class ClientError(Exception):
-    """No usable answer. `detail` is a sentence for a person."""
+    """No usable answer. `detail` is a sentence for a person, `retry_after` the seconds that the server asks to wait."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
+        self.retry_after: float | None = None
 
 
 class ServerUnreachable(ClientError):
@@ -203,12 +204,18 @@ class Client:
         """Give an answer of 2xx back. Raises the ClientError that fits any other."""
         if response.ok and not response.is_redirect:
             return response
+        error = self._error_of(response)
+        asked = response.headers.get("Retry-After", "")
+        error.retry_after = float(asked) if asked.isdigit() else None
+        raise error
+
+    def _error_of(self, response: requests.Response) -> ClientError:
         problem = _problem_of(response)
         if problem is None:
-            raise ServerUnreachable(f"{self.url} answered {response.status_code} in a way no Pratique server does")
+            return ServerUnreachable(f"{self.url} answered {response.status_code} in a way no Pratique server does")
         if response.status_code in {401, 403}:
-            raise NotAuthorised(response.status_code, problem)
-        raise ProblemAnswer(response.status_code, problem)
+            return NotAuthorised(response.status_code, problem)
+        return ProblemAnswer(response.status_code, problem)
 
     def _document(self, response: requests.Response) -> dict[str, Any]:
         try:

@@ -69,6 +69,17 @@ CLIENT_TEXTS = {
     "CA_FILE": "certificates that the client trusts in place of the usual ones",
 }
 CLIENT_SECRETS = {"TOKEN": "the token that a command shows"}
+AGENT_TEXTS = {
+    "AGENT_NODE": "name under which the node reports",
+    "AGENT_PROVIDER_ID": "id of the instance, as the provider names it",
+    "AGENT_PROFILE": "what sort of node it is",
+    "AGENT_ZONE": "where it stands",
+    "AGENT_ROOT": "folder below which /sys, /proc and /dev of the node are",
+    "AGENT_STATE_DIR": "folder of what waits to be sent",
+    "AGENT_STATE_FILE": "file that always holds the newest decision",
+    "AGENT_ON_CHANGE": "command that is run when the decision becomes another",
+}
+AGENT_DIAG_LEVEL = Number("AGENT_DIAG_LEVEL", 0, 0, 4, "level of the `dcgmi diag` of each boot; 0 is none")
 
 _NOT_OURS = frozenset({"PRATIQUE_CORPUS"})
 """Read by the tests only."""
@@ -79,6 +90,8 @@ SETTING_NAMES: tuple[str, ...] = tuple(
         *(number.name for number in NUMBERS),
         *TEXTS,
         *CLIENT_TEXTS,
+        *AGENT_TEXTS,
+        AGENT_DIAG_LEVEL.name,
         *(secret + end for secret in (*SECRETS, *CLIENT_SECRETS) for end in ("", "_FILE")),
     )
 )
@@ -198,6 +211,41 @@ class ClientSettings:
         source = _Source(os.environ if environ is None else environ)
         settings = cls(
             url=source.text("URL", "") or None, token=source.secret("TOKEN"), ca_file=source.text("CA_FILE", "") or None
+        )
+        source.refuse_unknown()
+        source.raise_problems()
+        return settings
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """The settings of a node's agent, beside those of a client. `root` and `state_dir` have defaults, the rest none."""
+
+    node: str | None = None
+    provider_id: str | None = None
+    profile: str | None = None
+    zone: str | None = None
+    root: Path = Path("/")
+    state_dir: Path = Path("/var/lib/pratique-agent")
+    state_file: Path | None = None
+    on_change: str | None = None
+    diag_level: int = 0
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> AgentSettings:
+        """Read the settings; an empty variable counts as not set. Raises ConfigError with every fault there is."""
+        source = _Source(os.environ if environ is None else environ)
+        file = source.text("AGENT_STATE_FILE", "")
+        settings = cls(
+            node=source.text("AGENT_NODE", "") or None,
+            provider_id=source.text("AGENT_PROVIDER_ID", "") or None,
+            profile=source.text("AGENT_PROFILE", "") or None,
+            zone=source.text("AGENT_ZONE", "") or None,
+            root=Path(source.text("AGENT_ROOT", "/")),
+            state_dir=Path(source.text("AGENT_STATE_DIR", "/var/lib/pratique-agent")),
+            state_file=Path(file) if file else None,
+            on_change=source.text("AGENT_ON_CHANGE", "") or None,
+            diag_level=source.number(AGENT_DIAG_LEVEL),
         )
         source.refuse_unknown()
         source.raise_problems()

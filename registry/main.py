@@ -17,6 +17,8 @@ from click.shell_completion import CompletionItem
 # name: (module and object, one line of help). The lines stand here so that the list of commands loads none of them.
 OVER_HTTP = {
     "admit": ("registry.cli.admit:admit", "May this node take work? The exit code says it, and why not."),
+    "join": ("registry.cli.join:join", "Trade a join token for this node's own."),
+    "agent": ("registry.cli.agent:agent", "Watch over this node: look, tell, and act as told, every 30 seconds."),
     "report": ("registry.cli.report:report", "Tell the server what a node carries and how its checks went."),
     "device": ("registry.cli.device:device", "What is known of a GPU or EFA, wherever it has been."),
     "node": ("registry.cli.node:node", "What is known of a node, and the ways out."),

@@ -120,7 +120,9 @@ class Fleet:
         """Record a fault and return its item."""
         failure_id = where.pop("failure_id", f"failure-{next(_ids)}")
         failure = ReportedFailure(failure_id, code, node=node, **where)
-        items = record_failures(self.db, [failure], actor=ALICE, node_scope=None, now=self.clock.now)
+        items = record_failures(
+            self.db, [failure], actor=ALICE, node_scope=None, policy=self.policy, now=self.clock.now
+        )
         return items[0]
 
     def hold(self, *targets: dict[str, Any], by: Actor = ALICE, **how: Any) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ def items(name: str) -> JsonSchema:
 
 _KIND = word(Kind)
 _PASSES = obj({"have": COUNT, "need": COUNT})
-_WARNINGS = listed(obj({"code": TEXT, "message": TEXT}))
+WARNINGS = listed(obj({"code": TEXT, "message": TEXT}))
 _NAMED = obj({"kind": MAYBE, "id": MAYBE, "serial": MAYBE, "uuid": MAYBE, "slot": MAYBE})
 _CANDIDATE = obj(dict.fromkeys(("id", "kind", "vendor", "serial", "uuid", "model"), MAYBE))
 _IDENTIFIER = obj({"type": TEXT, "value": TEXT, "usable": FLAG})
@@ -167,7 +167,7 @@ _QUARANTINE = obj(
         "released_at": MAYBE_TIME,
         "released_by": MAYBE,
         "release_reason": MAYBE,
-        "warnings": _WARNINGS,
+        "warnings": WARNINGS,
     }
 )
 
@@ -180,6 +180,7 @@ _FAILURE = obj(
         "cause": TEXT,
         "severity": TEXT,
         "effect": word(Effect),
+        "muted": {**MAYBE, "description": "Why it has no effect: `maintenance` or `injected`."},
         "state": word(("active", "withdrawn")),
         **dict.fromkeys(("device", "serial", "uuid", "ref", "node", "slot"), MAYBE),
         "attached": FLAG,
@@ -268,7 +269,7 @@ COMPONENTS: dict[str, JsonSchema] = {
                 {"counted": FLAG, "because": nullable(word(Because)), "detail": MAYBE, "have": COUNT, "need": COUNT}
             ),
             "admission": ref("Decision"),
-            "warnings": _WARNINGS,
+            "warnings": WARNINGS,
         }
     ),
     "Node": obj(_NODE_FIELDS),
@@ -288,7 +289,7 @@ COMPONENTS: dict[str, JsonSchema] = {
         {
             **_DEVICE_FIELDS,
             "match": word(("hardware", "place")),
-            "warnings": _WARNINGS,
+            "warnings": WARNINGS,
             "siblings": listed(TEXT),
             "identifiers": listed(_KNOWN_IDENTIFIER),
             "placements": listed(_PLACEMENT),

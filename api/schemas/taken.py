@@ -6,7 +6,7 @@ Reports are read by hand because they are hot, profiles by the rules themselves,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from api.schemas.document import listed, nullable, obj
@@ -68,8 +68,27 @@ _CHECK = obj(
     is_closed=True,
 )
 
+_FAILURE = obj(
+    {
+        "failure_id": _ID,
+        "code": {"type": "string", "examples": ["xid_79"]},
+        **_open(
+            device={**_TEXT, "description": "Serial, UUID or slot."},
+            slot=_TEXT,
+            occurred_at=_TIME,
+            last_at=_TIME,
+            count={"type": "integer", "minimum": 1, "maximum": INT_LIMIT - 1},
+            message={"type": "string", "maxLength": 4096},
+            evidence={"type": "object", "maxProperties": READINGS_MAX},
+        ),
+    },
+    required=("failure_id", "code"),
+    is_closed=True,
+)
+
 _HOST = obj(_open(serial=_TEXT, uuid=_TEXT), required=(), is_closed=True)
 
+_LISTS = ("covers", "partial", "devices", "checks", "failures", "host")
 _PART: JsonSchema = {"type": "string"}
 _REPORT_IDS: dict[str, JsonSchema] = dict.fromkeys(("report_id", "boot_id", "provider_id", "profile"), _ID)
 _REPORT_SCALARS = {**_REPORT_IDS, **_open(run_id=_ID, zone=_ID, started_at=_TIME, finished_at=_TIME, sent_at=_TIME)}
@@ -80,8 +99,10 @@ REPORT = obj(
         **_open(
             seq={"type": "integer", "minimum": 0, "maximum": INT_LIMIT - 1, "description": "Counts within a boot."},
             covers={**listed(_KIND), "maxItems": ENTRIES_MAX, "description": "The kinds that `devices` lists whole."},
+            partial={**listed(_KIND), "maxItems": ENTRIES_MAX, "description": "Kinds that it knows it lists in part."},
             devices={**listed(_DEVICE), "maxItems": ENTRIES_MAX},
             checks={**listed(_CHECK), "maxItems": ENTRIES_MAX},
+            failures={**listed(_FAILURE), "maxItems": ENTRIES_MAX, "description": "What it saw fail."},
             host=obj(dict.fromkeys(("dmi", "redfish", "chassis"), _HOST), required=(), is_closed=True),
         ),
     },
@@ -110,14 +131,14 @@ REPORT_EXAMPLE: dict[str, Any] = {
 }
 
 
-def report_parts(raw: Iterable[str]) -> JsonSchema:
-    """Give the same as `multipart/form-data`, with raw tool output. A part may come as a file or as a field."""
+def report_parts(raw: Mapping[str, str]) -> JsonSchema:
+    """Give the same as `multipart/form-data`, with the output of tools, by part. A part may be a file or a field."""
     texts = ("run_id", "zone", "seq", "started_at", "finished_at", "sent_at")
     members = {
         **_REPORT_IDS,
         **{name: {"type": "string"} for name in texts},
-        **{name: {**_PART, "description": "JSON, as in a report."} for name in ("covers", "devices", "checks", "host")},
-        **{name: {**_PART, "description": "What the tool printed, to the byte."} for name in raw},
+        **{name: {**_PART, "description": "JSON, as in a report."} for name in _LISTS},
+        **{name: {**_PART, "description": f"To the byte, the output of: {tool}"} for name, tool in raw.items()},
     }
     return obj(members, required=tuple(_REPORT_IDS), is_closed=True)
 

@@ -25,7 +25,7 @@ bp = Blueprint("conflicts", __name__)
 FILTERS = frozenset(
     {
         *("id", "state", "rule", "node", "device", "kind"),
-        *("opened_at", "resolved_at", "resolved_by", "resolved_as"),
+        *("opened_at", "resolved_at", "resolved_by", "resolved_as", "reason", "resolve_reason"),
     }
 )
 WORDS: Words = {

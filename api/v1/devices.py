@@ -12,6 +12,7 @@ from api.contract import says
 from api.pagination import Words, listing, page_answer, query
 from api.schemas.shown import DEVICE_STATES, page
 from api.schemas.shown import ref as named
+from api.v1 import pasts
 from registry.domain.reports import Kind
 from registry.services import devices, history
 
@@ -47,9 +48,9 @@ def show(ref: str) -> Response:
 
 
 @bp.get("/devices/<path:ref>/history")
-@says({200: page("Event")}, pages=True)
+@says({200: page("Event")}, filters=pasts.FILTERS, words=pasts.WORDS, pages=True)
 @require(*READERS)
 def past(ref: str) -> Response:
     """Tell what happened to every device that the reference fits, oldest first."""
-    _, part = listing((), newest_first=False)
-    return page_answer(history.device_history(database(), ref, part))
+    filters, part = listing(pasts.FILTERS, pasts.WORDS, newest_first=False)
+    return page_answer(history.device_history(database(), ref, filters, part))

@@ -17,7 +17,7 @@ from registry.services import export, history
 
 bp = Blueprint("events", __name__)
 
-FILTERS = frozenset({"type", "actor", "device", "node", "quarantine", "since", "until"})
+FILTERS = frozenset({"sequence", "type", "actor", "device", "node", "quarantine", "since", "until"})
 WORDS: Words = {"type": EventType}
 """The values of the filters that have few."""
 NDJSON = "application/x-ndjson"

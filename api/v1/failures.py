@@ -10,7 +10,7 @@ from flask import Blueprint, Response
 from api.answers import answer, change
 from api.auth import READERS, require
 from api.body import body, json_body, load
-from api.context import actor, caller, database, now
+from api.context import actor, caller, database, now, policy
 from api.contract import JSON, says
 from api.errors import AllRefused
 from api.pagination import Words, listing, page_answer, query
@@ -27,7 +27,19 @@ bp = Blueprint("failures", __name__)
 FILTERS = frozenset(
     {
         *("id", "failure_id", "device", "node", "slot", "code", "kind", "cause", "severity", "effect", "state"),
-        *("serial", "uuid", "ref", "attached", "occurred_at", "recorded_at", "last_at", "count", "reporter"),
+        *(
+            "serial",
+            "uuid",
+            "ref",
+            "attached",
+            "occurred_at",
+            "recorded_at",
+            "last_at",
+            "count",
+            "reporter",
+            "muted",
+            "message",
+        ),
     }
 )
 WORDS: Words = {
@@ -98,7 +110,7 @@ def withdraw(data: dict[str, Any], failure: str) -> Response:
 def _recorded(reported: tuple[ReportedFailure, ...]) -> tuple[int, dict[str, Any]]:
     """Record, and answer 201 for something new, 200 for nothing new. Raises AllRefused."""
     scope = caller().node if caller().role is Role.NODE else None
-    items = failures.record_failures(database(), reported, actor=actor(), node_scope=scope, now=now())
+    items = failures.record_failures(database(), reported, actor=actor(), node_scope=scope, policy=policy(), now=now())
     outcomes = {item["outcome"] for item in items}
     if outcomes == {"refused"}:
         raise AllRefused(items)

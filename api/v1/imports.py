@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from api.answers import answer
+from api.answers import answer, change
 from api.auth import require
 from api.body import load
 from api.context import actor, database, now
@@ -18,10 +18,10 @@ from api.errors import AllRefused
 from api.pagination import flag, query
 from api.schemas.document import listed, obj
 from api.schemas.quarantines import IMPORT, REF_LENGTH
-from api.schemas.shown import COUNT, FLAG, TEXT, ref
+from api.schemas.shown import COUNT, FLAG, TEXT, WARNINGS, ref
 from api.text import why_not_text
 from registry.collectors import serial_list
-from registry.collectors.serial_list import ListedRow
+from registry.collectors.serial_list import PLACE, ListedRow
 from registry.domain.errors import FieldError, InvalidField, MalformedBody
 from registry.domain.roles import Role
 from registry.services import quarantine
@@ -45,9 +45,10 @@ IMPORTED = obj(
         "items": listed(ref("Imported")),
         "counts": {"type": "object", "additionalProperties": COUNT},
         "unknown_columns": listed(TEXT),
+        "warnings": WARNINGS,
         "dry_run": FLAG,
     },
-    required=("items", "counts", "unknown_columns"),
+    required=("items", "counts", "unknown_columns", "warnings"),
 )
 
 Item = dict[str, Any]
@@ -62,6 +63,7 @@ Item = dict[str, Any]
     example="serial\n1654900010009\n",
     problems=("part_unreadable",),
     refused=("not_found", "device_ambiguous", "invalid_field"),
+    is_change=True,
 )
 @require(Role.OPERATOR)
 def import_list() -> Response:
@@ -72,6 +74,15 @@ def import_list() -> Response:
     is_dry = flag(parameters, "dry_run")
     kind, command = _command(parameters)
     listing = _listing()
+    if is_dry:
+        return answer({**_held(listing, kind, command, is_dry=True)[1], "dry_run": True})
+    return change(lambda: _held(listing, kind, command, is_dry=False), in_parts=True)
+
+
+def _held(
+    listing: serial_list.SerialList, kind: str, command: Mapping[str, Any], *, is_dry: bool
+) -> tuple[int, dict[str, Any]]:
+    """Hold what a list names, and say which status that is. Raises AllRefused when nothing is held and it was meant."""
     items = [item for row in listing.rows for item in _items(row, kind)]
     asked = [item for item in items if "outcome" not in item]
     for batch in _batches(asked):
@@ -79,8 +90,9 @@ def import_list() -> Response:
     counts = Counter(item["outcome"] for item in items)
     if counts and counts.keys() == {"refused"} and not is_dry:
         raise AllRefused(items)
-    told = {"items": items, "counts": counts, "unknown_columns": list(listing.unknown)}
-    return answer({**told, "dry_run": True} if is_dry else told, 201 if counts["opened"] and not is_dry else 200)
+    warnings = [{"code": "place_not_read", "message": f"{name} {PLACE}"} for name in listing.places]
+    told = {"items": items, "counts": counts, "unknown_columns": list(listing.unknown), "warnings": warnings}
+    return (201 if counts["opened"] else 200), told
 
 
 def _command(parameters: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from api.contract import JSON, says
 from api.pagination import Words, listing, page_answer, query
 from api.schemas.nodes import MAINTENANCE, RETIRE, WAIVER
 from api.schemas.shown import page, ref
+from api.v1 import pasts
 from api.v1.names import check_node
 from registry.domain.node_status import NodeStatus
 from registry.domain.roles import Role
@@ -25,7 +26,7 @@ bp = Blueprint("nodes", __name__)
 FILTERS = frozenset(
     {
         *("name", "state", "profile", "zone", "provider_id", "boot_id"),
-        *("registered_at", "reported_at", "retired_at", "maintenance_until"),
+        *("registered_at", "reported_at", "retired_at", "maintenance_until", "maintenance_reason"),
     }
 )
 WORDS: Words = {"state": NodeStatus}
@@ -66,12 +67,12 @@ def decide(node: str) -> Response:
 
 
 @bp.get("/nodes/<node>/history")
-@says({200: page("Event")}, pages=True)
+@says({200: page("Event")}, filters=pasts.FILTERS, words=pasts.WORDS, pages=True)
 @require(*READERS)
 def past(node: str) -> Response:
     """Tell what happened to a node, oldest first."""
-    _, part = listing((), newest_first=False)
-    return page_answer(history.node_history(database(), node, part))
+    filters, part = listing(pasts.FILTERS, pasts.WORDS, newest_first=False)
+    return page_answer(history.node_history(database(), node, filters, part))
 
 
 @bp.post("/nodes/<node>/retire")

@@ -20,7 +20,7 @@ from registry.services import profiles
 
 bp = Blueprint("profiles", __name__)
 
-FILTERS = frozenset({"name"})
+FILTERS = frozenset({"name", "built_in"})
 
 
 @bp.get("/profiles")

@@ -26,17 +26,8 @@ bp = Blueprint("quarantines", __name__)
 FILTERS = frozenset(
     {
         *("id", "state", "device", "node", "owner", "cause", "ticket", "scope", "match", "release_policy"),
-        *(
-            "target_kind",
-            "permanent",
-            "drain",
-            "opened_at",
-            "review_at",
-            "review_due",
-            "expires_at",
-            "released_at",
-            "released_by",
-        ),
+        *("target_kind", "permanent", "drain", "opened_at", "review_at", "review_due", "expires_at"),
+        *("released_at", "released_by", "reason", "release_reason"),
     }
 )
 WORDS: Words = {

@@ -13,8 +13,9 @@ from api.body import MULTIPART, json_body, raw_body
 from api.context import actor, database, now, policy
 from api.contract import JSON, says
 from api.pagination import query
-from api.reports_body import glance_over, report_of
-from api.reports_multipart import GPU_PARTS, read_parts, report_of_parts
+from api.report_parts import COMMANDS
+from api.reports_body import glance_over, read_lines, report_of
+from api.reports_multipart import read_parts, report_of_parts
 from api.schemas.shown import ref
 from api.schemas.taken import REPORT, REPORT_EXAMPLE, report_parts
 from api.v1.names import check_node
@@ -30,7 +31,7 @@ bp = Blueprint("reports", __name__)
 @bp.post("/nodes/<node>/reports")
 @says(
     {200: ref("Reported")},
-    body={JSON: REPORT, MULTIPART: report_parts(GPU_PARTS)},
+    body={JSON: REPORT, MULTIPART: report_parts(COMMANDS)},
     example=REPORT_EXAMPLE,
     problems=("covers_required", "slot_repeated", "part_unreadable", "report_id_reused", "instance_superseded"),
 )
@@ -49,7 +50,8 @@ def _report(node: str) -> tuple[Glance, Callable[[], Report]]:
     """Read the report from JSON, or from raw tool output: at a glance, and in full when that is asked for."""
     if request.mimetype == MULTIPART:
         boundary = request.mimetype_params.get("boundary")
-        report = report_of_parts(read_parts(request.stream, boundary, request.content_length or 0), node)
+        parts = read_parts(request.stream, boundary, request.content_length or 0)
+        report = report_of_parts(parts, node, now())
         return glance_of(report), lambda: report
     raw = raw_body()
     if not raw:
@@ -57,6 +59,6 @@ def _report(node: str) -> tuple[Glance, Callable[[], Report]]:
     body = json_body()
     seen = glance_over(body, node, raw)
     if seen is not None:
-        return seen, lambda: report_of(body, node, raw)
+        return seen, lambda: read_lines(seen, body)
     report = report_of(body, node, raw)
     return glance_of(report), lambda: report

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging.config
 import os
-import shutil
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,9 +16,10 @@ import click
 from gunicorn.app.base import BaseApplication
 from gunicorn.util import import_app
 
+from registry.admin import metrics_folder
 from registry.admin.ground import open_ready, read_settings
 from registry.admin.listening import check_certificate, check_free, is_address
-from registry.admin.logs import log_settings
+from registry.admin.logs import leave_out_of_records, log_settings
 from registry.admin.worker import Worker
 
 APPLICATION = "api.wsgi:application"
@@ -29,9 +28,6 @@ BACKGROUND = "api.background"
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - not a file of ours; where workers prove that they are alive
 """A worker's sign of life must not wait for a disk: https://gunicorn.org/reference/settings/#worker_tmp_dir."""
-
-METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""Read by the metrics library when it is imported: https://prometheus.github.io/client_python/multiprocess/."""
 
 WORKERS = "WEB_CONCURRENCY"
 """Tells the application how many processes there are: https://gunicorn.org/reference/settings/#workers."""
@@ -88,7 +84,9 @@ def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: 
     os.environ[WORKERS] = str(workers)
     logs = log_settings(settings.log_level)
     logging.config.dictConfig(logs)
-    make_metrics_folder()
+    leave_out_of_records()
+    # The folder must be there, and empty, before the workers start.
+    metrics_folder.make(SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
     given = {"bind": binds, "workers": workers, "threads": threads, "loglevel": settings.log_level}
     given["logconfig_dict"] = logs
     Server({**given, **fixed_settings(), "certfile": tls_cert, "keyfile": tls_key}).run()
@@ -111,20 +109,9 @@ def fixed_settings() -> dict[str, Any]:
         # No proxy is believed: whoever can connect could otherwise choose the scheme we think we were called by.
         "forwarded_allow_ips": "",
         "when_ready": announce,
-        "on_exit": remove_metrics_folder,
+        "on_exit": lambda _: metrics_folder.remove(),
         "post_worker_init": start_background,
     }
-
-
-def make_metrics_folder() -> None:
-    """Make the folder that the workers count their requests in. It must be there, and empty, before they start."""
-    shared = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-    os.environ[METRICS_FOLDER] = tempfile.mkdtemp(prefix="pratique-metrics-", dir=shared)
-
-
-def remove_metrics_folder(_: Any) -> None:
-    """Remove it; gunicorn calls this when the server has ended."""
-    shutil.rmtree(os.environ[METRICS_FOLDER], ignore_errors=True)
 
 
 def announce(arbiter: Any) -> None:

@@ -63,7 +63,9 @@ def standing_of(decision: Mapping[str, Any]) -> Standing:
 
 def without_decision(node: str, detail: str) -> Standing:
     """Say that nobody decides: no new work, and what runs may run on."""
-    return Standing(node, False, "hold", NO_DECISION_EXIT, (NO_DECISION,), None, detail)
+    return Standing(
+        node, admitted=False, disposition="hold", exit_code=NO_DECISION_EXIT, codes=(NO_DECISION,), detail=detail
+    )
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from registry.collectors.running import ToolFailed, ToolMissing
 from registry.domain.errors import PartUnreadable
+from registry.domain.naming import Roll, is_counted, label, without_device
 from registry.domain.reports import (
     CheckResult,
     CheckStatus,
@@ -21,7 +22,6 @@ from registry.domain.reports import (
     Inventory,
     Reading,
     ReportedFailure,
-    device_by_index,
 )
 
 Said: TypeAlias = Inventory | Findings
@@ -77,64 +77,40 @@ def _together(
     inventories = [one for one in found if isinstance(one, Inventory)]
     findings = [one for one in found if isinstance(one, Findings)]
     lists = {str(one.kind): one.entries for one in inventories}
-    names = _names_by_index({**known, **lists})
+    partial = frozenset(str(one.kind) for one in inventories if one.is_partial)
+    roll = Roll.of([entry for entries in {**known, **lists}.values() for entry in entries], partial)
     readings: dict[str, dict[str, Reading]] = {}
     for one in findings:
         for device, values in one.readings.items():
-            readings.setdefault(names.get(device, device), {}).update(values)
+            line = roll.find(device)
+            readings.setdefault((label(line) if line else None) or device, {}).update(values)
     return Look(
         lists={kind: tuple(_with_readings(entry, readings) for entry in entries) for kind, entries in lists.items()},
-        partial=frozenset(str(one.kind) for one in inventories if one.is_partial),
-        checks=tuple(_check_named(check, names) for one in found for check in one.checks) + unknown,
-        failures=tuple(_failure_named(failure, names) for one in found for failure in one.failures),
+        partial=partial,
+        checks=tuple(_settled(check, roll) for one in found for check in one.checks) + unknown,
+        failures=tuple(_placed(failure, roll) for one in found for failure in one.failures),
         host={source: values for one in findings for source, values in one.host.items() if values},
         troubles=troubles,
     )
 
 
-def _names_by_index(lists: Mapping[str, Sequence[DeviceEntry]]) -> dict[str, str]:
-    """Give each device that a tool may merely count its name in the list: the tools count in the list's order."""
-    names = {}
-    for kind, entries in lists.items():
-        for place, entry in enumerate(entries):
-            index = entry.readings.get("index")
-            name = entry.slot or entry.uuid or entry.serial
-            if name:
-                names[device_by_index(kind, index if isinstance(index, int) else place)] = name
-    return names
-
-
 def _with_readings(entry: DeviceEntry, readings: Mapping[str, Mapping[str, Reading]]) -> DeviceEntry:
-    more = {name: value for key in _keys(entry) for name, value in readings.get(key, {}).items()}
+    more = readings.get(label(entry) or "")
     return replace(entry, readings={**entry.readings, **more}) if more else entry
 
 
-def _keys(entry: DeviceEntry) -> list[str]:
-    return [name for name in (entry.slot, entry.uuid, entry.serial, entry.name) if name]
+def _settled(check: CheckResult, roll: Roll) -> CheckResult:
+    """Let a result name its device as the list does. Where no list can tell which one, it is the node's."""
+    settled = roll.settle(check)
+    if not is_counted(settled.device):
+        return settled
+    about = f"{settled.device}: {settled.message}" if settled.message else settled.device
+    return replace(settled, device=None, message=about)
 
 
-def _check_named(check: CheckResult, names: Mapping[str, str]) -> CheckResult:
-    if check.device is None or not _is_index(check.device):
-        return check
-    name = names.get(check.device)
-    # Without a list nobody knows which device was meant; that one of them is bad must not get lost.
-    return replace(check, device=name, message=check.message if name else _about(check.device, check.message))
-
-
-def _failure_named(failure: ReportedFailure, names: Mapping[str, str]) -> ReportedFailure:
-    if failure.device is None or not _is_index(failure.device):
-        return failure
-    name = names.get(failure.device)
-    return replace(failure, device=name, message=failure.message if name else _about(failure.device, failure.message))
-
-
-def _is_index(device: str) -> bool:
-    kind, found, index = device.partition(":")
-    return bool(found) and kind.isalpha() and index.isdigit() and device == device_by_index(kind, int(index))
-
-
-def _about(device: str, message: str | None) -> str:
-    return f"{device}: {message}" if message else device
+def _placed(failure: ReportedFailure, roll: Roll) -> ReportedFailure:
+    placed = roll.place(failure)
+    return without_device(placed) if is_counted(placed.device) else placed
 
 
 def _unknown(name: str, reason: str) -> CheckResult:

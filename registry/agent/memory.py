@@ -8,7 +8,7 @@ that is told again by its id.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class Memory:
         self.boot_id = boot_id
         self.told: dict[str, None] = {}
         self.failing: list[dict[str, Any]] = []
+        self.standing: dict[str, int] = {}
         self.is_diagnosed = False
         self._saved = b""
         known = _read(file)
@@ -35,6 +36,8 @@ class Memory:
         told, failing = known.get("told"), known.get("failing")
         self.told = dict.fromkeys(told) if isinstance(told, list) else {}
         self.failing = [one for one in failing if isinstance(one, dict)] if isinstance(failing, list) else []
+        standing = known.get("standing")
+        self.standing = standing if isinstance(standing, dict) else {}
         self.is_diagnosed = known.get("is_diagnosed") is True
 
     def note_told(self, failure_ids: Iterable[str]) -> None:
@@ -43,12 +46,23 @@ class Memory:
         for oldest in list(self.told)[:-TOLD_MAX]:
             del self.told[oldest]
 
+    def note_standing(self, ids: Collection[str], number: int, *, is_whole: bool) -> None:
+        """Keep which faults without a time the tools show now, each with the number at which it appeared.
+
+        One that a whole look does not show is over: when it comes back it is another.
+        """
+        if is_whole:
+            self.standing = {id_: at for id_, at in self.standing.items() if id_ in ids}
+        for id_ in ids:
+            self.standing.setdefault(id_, number)
+
     def save(self) -> None:
         """Bring it to the disk where it differs from what is there. Raises OSError."""
         known = {
             "boot_id": self.boot_id,
             "told": list(self.told),
             "failing": self.failing,
+            "standing": self.standing,
             "is_diagnosed": self.is_diagnosed,
         }
         content = json.dumps(known).encode()

@@ -7,13 +7,14 @@ sending, so that a wall clock that is set in the middle of a round moves nothing
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from registry.agent.looking import Look
+from registry.domain.naming import told_in_boot
 from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, ReportedFailure
 from registry.domain.times import rfc3339
 
@@ -55,9 +56,13 @@ def message_of(
     run_id: str,
     span: Span,
     skip: Collection[str] = (),
+    standing: Mapping[str, int] = MappingProxyType({}),
     with_host: bool = True,
 ) -> Message:
-    """Make the report of a look, without what `stamped` adds. Faults whose id is in `skip` were told before."""
+    """Make the report of a look, without what `stamped` adds. Faults whose id is in `skip` were told before.
+
+    `standing` gives those without a time the number at which they appeared (`Memory.note_standing`).
+    """
     message: Message = {
         "report_id": report_id,
         "run_id": run_id,
@@ -74,7 +79,7 @@ def message_of(
     if look.partial:
         message["partial"] = sorted(look.partial)
     message["checks"] = [check_of(check) for check in look.checks]
-    failures = [failure_of(failure, sender.boot_id) for failure in look.failures]
+    failures = [failure_of(failure, sender.boot_id, standing.get(failure.failure_id, 0)) for failure in look.failures]
     fresh = [failure for failure in failures if failure["failure_id"] not in skip]
     if fresh:
         message["failures"] = fresh
@@ -115,26 +120,21 @@ def entry_of(entry: DeviceEntry) -> Message:
 def check_of(check: CheckResult) -> Message:
     """Write a check's result as a report has it."""
     told = {"name": check.name, "status": str(check.status), "device": check.device, "code": check.code}
-    return _known({**told, "message": check.message and check.message[:MESSAGE_MAX]})
+    return _known({**told, "message": clean(check.message)})
 
 
-def failure_of(failure: ReportedFailure, boot_id: str) -> Message:
-    """Write a fault as a report has it.
-
-    Where the source gives no time the same words mean the same fault only within one boot, so the boot is in the id.
-    """
-    failure_id = failure.failure_id
-    if failure.occurred_at is None:
-        failure_id = hashlib.sha256(f"{boot_id}\n{failure_id}".encode()).hexdigest()[:40]
+def failure_of(failure: ReportedFailure, boot_id: str, appeared: int = 0) -> Message:
+    """Write a fault as a report has it. One without a time gets an id that means this appearance of it alone."""
+    failure = told_in_boot(failure, f"{boot_id}\n{appeared}")
     return _known(
         {
-            "failure_id": failure_id,
+            "failure_id": failure.failure_id,
             "code": failure.code,
             "device": failure.device,
             "slot": failure.slot,
             "occurred_at": failure.occurred_at and rfc3339(failure.occurred_at),
-            "message": failure.message and failure.message[:MESSAGE_MAX],
-            "evidence": failure.evidence and dict(failure.evidence),
+            "message": clean(failure.message),
+            "evidence": clean(failure.evidence) or None,
             "count": failure.count if failure.count > 1 else None,
             "last_at": failure.last_at and rfc3339(failure.last_at),
         }
@@ -153,6 +153,17 @@ def failing_in(message: Message) -> frozenset[tuple[str, str, str]]:
 def failure_ids(message: Message) -> list[str]:
     """Name the faults in a message."""
     return [failure["failure_id"] for failure in message.get("failures", ())]
+
+
+def clean(value: Any) -> Any:
+    """Give text, or evidence made of texts, without the characters that a server refuses; a tool may print any."""
+    if isinstance(value, str):
+        return "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in value)[:MESSAGE_MAX]
+    if isinstance(value, Mapping):
+        return {str(name): clean(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean(inner) for inner in value]
+    return value
 
 
 def _known(fields_: Mapping[str, Any]) -> Message:

@@ -26,5 +26,4 @@ class Notifier:
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
-            out.setblocking(False)
-            out.sendto("\n".join(lines).encode(), self._address)
+            out.sendto("\n".join(lines).encode(), socket.MSG_DONTWAIT, self._address)

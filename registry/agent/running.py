@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How is a tool run so that it cannot hold the agent up, whatever it does? Under a limit, in a process group of its own.
+"""How is a tool run so that it cannot hold the agent up? Under a limit, in a process group of its own.
 
 A tool that hangs is killed with all its children. One that not even `kill -9` ends, because a system call of its
 driver never returns, is abandoned: its answer is unknown, and no second one is started beside it.
@@ -23,7 +23,10 @@ from registry.collectors.running import ToolFailed, ToolMissing
 
 LIMIT_SECONDS = 20.0
 """How long a tool may take. `nvidia-smi -q -x` takes some seconds on eight GPUs when no process keeps the driver loaded
-(https://docs.nvidia.com/deploy/driver-persistence/index.html), and one of a hang must leave room in a period of 30."""
+(https://docs.nvidia.com/deploy/driver-persistence/index.html), and one that hangs must leave room in a period of 30."""
+
+LIMIT_LEAST = 2.0
+LIMIT_SHARE = 2 / 3
 
 OUTPUT_MAX = 8 * 1024 * 1024
 """Bytes that a tool may print: 40 times what `nvidia-smi -q -x` says about eight GPUs."""
@@ -36,6 +39,11 @@ TICK_SECONDS = 0.2
 """How often it is looked whether the agent shall stop, while a tool is silent."""
 
 SECRETS = "PRATIQUE_"
+
+
+def limit_in(period: float) -> float:
+    """Give the limit of a tool that is run once in so many seconds."""
+    return max(LIMIT_LEAST, min(LIMIT_SECONDS, period * LIMIT_SHARE))
 
 
 def clean_environment(environ: Mapping[str, str], **more: str) -> dict[str, str]:
@@ -83,9 +91,7 @@ class ToolRunner:
             raise ToolMissing(f"there is no {command[0]} here")
         name = Path(program).name
         self._refuse_second(name)
-        with tempfile.TemporaryFile() as stdin:
-            stdin.write(given)
-            stdin.seek(0)
+        with _readable(given) as stdin:
             process = self._start([program, *command[1:]], stdin, more)
         try:
             output, remark = self._read(process, name)
@@ -145,6 +151,16 @@ class ToolRunner:
             process.wait(GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             self._abandoned[name] = process
+
+
+def _readable(given: bytes) -> IO[bytes]:
+    """Give a file to read it from: a pipe would have to be filled while the tool is listened to."""
+    if not given:
+        return Path(os.devnull).open("rb")
+    file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - whoever asked for it closes it
+    file.write(given)
+    file.seek(0)
+    return file
 
 
 def _there(pipe: IO[bytes] | None) -> IO[bytes]:

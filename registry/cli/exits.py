@@ -24,6 +24,8 @@ class Exit(IntEnum):
     """The token is not known, or not good for this."""
     HARDWARE_UNREADABLE = 4
     """The hardware here could not be read: a tool's output is missing, empty, or not whole."""
+    SUPERSEDED = 14
+    """A newer instance has this node's name: the agent of the older one has nothing more to say."""
     NO_DECISION = 20
     """No decision: the server cannot be reached or cannot answer. Treat the node as not admitted."""
 

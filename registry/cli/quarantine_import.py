@@ -18,7 +18,7 @@ from registry.cli.output import plain, print_json
 from registry.cli.progress import progress
 from registry.cli.targets import described, dry, in_short
 from registry.client import Client, ClientError, ProblemAnswer
-from registry.collectors.serial_list import ListedRow, parse
+from registry.collectors.serial_list import PLACE, ListedRow, parse
 from registry.domain.errors import PartUnreadable
 
 BATCH = 200
@@ -58,6 +58,8 @@ def import_(session: Session, file: Any, kind: str, *, yes: bool, **options: Any
         raise click.BadParameter(error.detail, param_hint="FILE") from error
     for name in listed.unknown:
         click.echo(f"warning: the column {plain(name)} is not known and was not read", err=True)
+    for name in listed.places:
+        click.echo(f"warning: the column {plain(name)} {PLACE}", err=True)
     items = [item for row in listed.rows for item in items_of(row, kind)]
     asked = [item for item in items if "outcome" not in item]
     if options["permanent"] and asked and not params:

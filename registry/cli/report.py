@@ -23,6 +23,8 @@ EPILOG = """\b
 Examples:
   nvidia-smi -q -x | pratique report node-a --provider-id i-0abc --profile p5.48xlarge \\
       --part nvidia_smi_xml=- --check gpu.xid=pass
+  pratique report node-a --provider-id i-0abc --profile p5.48xlarge --part nvidia_smi_xml=gpus.xml \\
+      --part kernel_log=dmesg.txt --part efa_sysfs=efa.tar.gz --part dcgm_diag=diag.json
   pratique report node-a --provider-id i-0abc --profile p5.48xlarge --devices efas.json --covers efa \\
       --check efa.link=pass
 """

@@ -113,7 +113,8 @@ def _without_document(text: str, tool: str) -> Output:
     if "{" in text:
         raise PartUnreadable(f"the JSON is cut off or is not that of {tool}; send its whole output, and nothing else")
     first = next(line for line in text.splitlines() if line.strip())
-    if _NO_ANSWER.search(text) is None:
+    is_table = "+--" in text  # what dcgmi draws without -j: results, and no refusal to look
+    if is_table or _NO_ANSWER.search(text) is None:
         raise PartUnreadable(f"{shown(first.strip())} is not the output of {tool}; run it with -j")
     return Output(None, clean(text))
 

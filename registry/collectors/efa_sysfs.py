@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which EFAs does the kernel know, and is the network behind each of them up?
+r"""Which EFAs does the kernel know, and is the network behind each of them up?
 
-The answer is read from sysfs, live (`collect`) or from a tar (`parse`). In bash, this makes a tar that says all:
+The answer is read from sysfs, live (`collect`) or from a tar (`parse`). Its directories are full of links, which a
+plain tar does not follow; in bash, this packs what they lead to (`ls` complains of what is not there):
 
-    cd /sys && tar -czf /tmp/efa.tar.gz class/infiniband/*/{fw_ver,node_guid,hw_counters} \\
-        class/infiniband/*/ports class/infiniband/*/device/{vendor,device,uevent} \\
-        class/net/*/{address,operstate,carrier} class/net/*/device/vendor
+    tar -C /sys --no-recursion -czf efa.tar.gz $(cd /sys && ls -d class/infiniband \
+        class/infiniband/*/{fw_ver,node_guid,hca_type,hw_counters/*,device/{vendor,device,uevent}} \
+        class/infiniband/*/ports/1/{state,gids/0,hw_counters/*} \
+        class/net/*/{address,operstate,carrier,device/vendor})
 
 The port of an EFA always reads ACTIVE (`efa_query_port` in the kernel), so `efa.link` looks at the network device
 that shares the EFA's MAC. An EFA-only interface has none, and then there is no link that a guest could see:
@@ -16,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
+from registry.collectors.nvidia_smi_text import shown
 from registry.collectors.rdma import (
     LINK_CHECK,
-    MAX_TEXT,
     check_entries,
     check_value,
     efa_entry,
@@ -41,8 +44,9 @@ _PCI = "bus/pci/devices"
 _NET = "class/net"
 _SOURCE = "/sys/class/infiniband"
 _MAX_COUNTERS = 200
-_DOWN = frozenset({"down", "lowerlayerdown", "notpresent"})
-"""RFC 2863 states without a link, as `operstate` prints them: https://docs.kernel.org/networking/operstates.html"""
+"""Of one adapter; the driver has some 40."""
+_DOWN = frozenset({"DOWN", "LOWERLAYERDOWN", "NOTPRESENT"})
+"""RFC 2863 states without a link, as `operstate` prints them in small letters: https://docs.kernel.org/networking/operstates.html"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +132,8 @@ def _read_card(tree: Tree, name: str) -> _Card:
     said = dict(line.partition("=")[::2] for line in (tree.text(f"{folder}/uevent") or "").splitlines())
     vendor, product = _ids(tree, folder)
     pci_id = said.get("PCI_ID", "").partition(":")
-    driver = tree.real(f"{folder}/driver") or ""
-    is_linked = not driver.startswith(f"{_RDMA}/") and not driver.endswith("/device/driver")
+    # bus/pci/drivers/efa
+    *_, above, driver = ("", *(tree.real(f"{folder}/driver") or "").split("/"))
     # …/0000:10:1b.0/infiniband/rdmap16s27
     parents = (tree.real(f"{_RDMA}/{name}") or "").split("/")[-3:-2]
     places = (said.get("PCI_SLOT_NAME"), (tree.real(folder) or "").rpartition("/")[2], *parents)
@@ -137,7 +141,7 @@ def _read_card(tree: Tree, name: str) -> _Card:
         slot=next((slot for slot in map(normalise_slot, places) if slot), None),
         vendor=vendor if vendor is not None else read_hex(pci_id[0]),
         product=product if product is not None else read_hex(pci_id[2]),
-        driver=said.get("DRIVER") or (driver.rpartition("/")[2] if is_linked else None),
+        driver=said.get("DRIVER") or (driver if above == "drivers" else None),
     )
 
 
@@ -152,7 +156,7 @@ def _is_efa(tree: Tree, name: str, card: _Card) -> bool:
     if is_virtual or tree.text(f"{_RDMA}/{name}/hca_type"):
         return False
     raise PartUnreadable(
-        f"nothing says which card {name[:MAX_TEXT]} is; add {_SOURCE}/*/device/uevent (a link alone holds no file)"
+        f"nothing says which card {shown(name)} is; add {_SOURCE}/*/device/uevent (a link alone holds no file)"
     )
 
 
@@ -182,11 +186,11 @@ def _read_efa(
 
 
 def _counters(tree: Tree, folders: Iterable[str]) -> dict[str, Reading]:
-    found: dict[str, Reading] = {}
-    for folder in folders:
-        for name in (tree.names(folder) or ())[:_MAX_COUNTERS]:
-            found[check_value("counter", name, _SOURCE)] = read_number(tree.text(f"{folder}/{name}"))
-    return found
+    paths = ((folder, name) for folder in folders for name in tree.names(folder) or ())
+    return {
+        check_value("counter", name, _SOURCE): read_number(tree.text(f"{folder}/{name}"))
+        for folder, name in islice(paths, _MAX_COUNTERS)
+    }
 
 
 def _judge(
@@ -209,7 +213,7 @@ def _judge(
 def _judge_interface(interface: _Interface) -> tuple[CheckStatus, str]:
     if interface.operstate in _DOWN or interface.carrier == "0":
         return CheckStatus.FAIL, f"its network device {interface.name} is down"
-    if interface.operstate == "up" or (interface.carrier == "1" and interface.operstate in {None, "unknown"}):
+    if interface.operstate == "UP" or (interface.carrier == "1" and interface.operstate in {None, "UNKNOWN"}):
         return CheckStatus.PASS, f"its network device {interface.name} is up"
     return CheckStatus.UNKNOWN, f"the state of its network device {interface.name} cannot be read"
 
@@ -233,7 +237,7 @@ def _read_interfaces(tree: Tree) -> tuple[_Interface, ...] | None:
         _Interface(
             name=check_value("network device", name, _SOURCE),
             mac=normalise_mac(tree.text(f"{_NET}/{name}/address")),
-            operstate=(tree.text(f"{_NET}/{name}/operstate") or "").lower()[:MAX_TEXT] or None,
+            operstate=_word(tree.text(f"{_NET}/{name}/operstate")),
             carrier=tree.text(f"{_NET}/{name}/carrier"),
             has_card=tree.names(f"{_NET}/{name}/device") is not None,
         )
@@ -254,5 +258,5 @@ def _mac(gid: str | None) -> str | None:
 
 
 def _word(text: str | None) -> str | None:
-    """Return `4: ACTIVE` as `ACTIVE`."""
-    return (text or "").rpartition(":")[2].strip().upper()[:MAX_TEXT] or None
+    """Return `4: ACTIVE` as `ACTIVE`, and `up` as `UP`."""
+    return check_value("state", (text or "").rpartition(":")[2].strip().upper(), _SOURCE) or None

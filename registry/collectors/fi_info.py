@@ -12,6 +12,7 @@ from pathlib import Path
 from registry.collectors.nvidia_smi_text import shown
 from registry.collectors.rdma import (
     MAX_DEVICES,
+    check_end,
     check_entries,
     check_value,
     device_name,
@@ -41,9 +42,11 @@ def parse(data: bytes) -> Inventory:
 
     `fi_getinfo: -61` is refused too: a libfabric without the provider says it as well as a machine without EFAs.
     """
+    text = read_text(data, _TOOL)
+    check_end(text, _TOOL)
     gids: dict[str, str | None] = {}
     others: dict[str, None] = {}
-    for entry in _read_entries(read_text(data, _TOOL)):
+    for entry in _read_entries(text):
         if entry["provider"] != "efa":
             others[entry["provider"]] = None
             continue

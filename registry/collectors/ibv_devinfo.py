@@ -16,6 +16,7 @@ from registry.collectors.nvidia_smi_text import shown
 from registry.collectors.rdma import (
     LINK_CHECK,
     MAX_DEVICES,
+    check_end,
     check_entries,
     check_value,
     efa_entry,
@@ -53,7 +54,9 @@ def parse(data: bytes) -> Inventory:
 
     A port that is not active fails `efa.link`; an active one says nothing. Raises PartUnreadable.
     """
-    devices = _read_devices(read_text(data, _TOOL))
+    text = read_text(data, _TOOL)
+    check_end(text, _TOOL)
+    devices = _read_devices(text)
     efas = [device for device in devices if _is_efa(device)]
     entries = tuple(_entry(device) for device in efas)
     check_entries(entries, _TOOL)

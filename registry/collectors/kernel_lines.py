@@ -24,7 +24,7 @@ _MAX_JSON = 65_536
 _FIRST_SECOND = 1_000_000
 
 _INTERESTING = re.compile(rb'NVRM|SXid|Linux version |^-- |#\d{1,10} Part\d|"MESSAGE" ?: ?\[')
-_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _KMSG = re.compile(r"(\d{1,9}),\d{1,20},(\d{1,18}),[^;]{0,256};")
 _PRIORITY = re.compile(r"<(\d{1,9})>")
 _DECODED = re.compile(r"([a-z0-9]{2,8}) *:[a-z]{3,7} *: ?")
@@ -86,7 +86,7 @@ class KernelText:
             said = self._complaint[:120]
             raise PartUnreadable(f"the kernel log could not be read on the node: {said!r}; run dmesg as root")
         if not self.data.strip():
-            raise PartUnreadable("the kernel log is empty; a running kernel has always said something: run dmesg as root")
+            raise PartUnreadable("the kernel log is empty; a running kernel always has one: run dmesg as root")
         raise PartUnreadable("no line looks like one of a kernel log; send what dmesg or journalctl -k printed")
 
     def _read(self, raw: bytes) -> Iterator[Record]:
@@ -169,15 +169,12 @@ class KernelText:
         if sender != "kernel":
             return None
         facility = entry.get("SYSLOG_FACILITY", "0")
-        micros = entry.get("__REALTIME_TIMESTAMP")
-        is_time = isinstance(micros, str) and re.fullmatch(r"[0-9]{7,18}", micros)
-        stamp = Stamp(Form.EPOCH, f"{micros[:-6]}.{micros[-6:]}") if is_time else Stamp(Form.NONE)
         boot = entry.get("_BOOT_ID")
         return Record(
             _text_of(entry["MESSAGE"]),
-            stamp,
+            _journal_stamp(entry.get("__REALTIME_TIMESTAMP")),
             self.era,
-            is_kernels=facility in {"0", 0},
+            is_kernels=facility in ("0", 0),
             boot=boot if isinstance(boot, str) else None,
         )
 
@@ -200,3 +197,10 @@ def _text_of(message: object) -> str:
     if not isinstance(message, str):
         return ""
     return "\n".join(_clean(line) for line in message[:MAX_LINE].split("\n"))
+
+
+def _journal_stamp(micros: object) -> Stamp:
+    """Make a stamp of the microseconds since 1970 that the journal writes as text."""
+    if not isinstance(micros, str) or re.fullmatch(r"[0-9]{7,18}", micros) is None:
+        return Stamp(Form.NONE)
+    return Stamp(Form.EPOCH, f"{micros[:-6]}.{micros[-6:]}")

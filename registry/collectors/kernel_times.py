@@ -86,7 +86,7 @@ _DELTA = r"(?: *<[ +.\d]{1,24}>)?"
 _BRACKETED: tuple[tuple[Form, re.Pattern[str]], ...] = (
     (Form.UPTIME, re.compile(rf"\[ *(\d{{1,10}}\.\d{{1,9}}){_DELTA}\] ?")),
     (Form.CTIME, re.compile(rf"\[[A-Z][a-z]{{2}} ([A-Z][a-z]{{2}} +\d{{1,2}} {_CLOCK} \d{{4}}){_DELTA}\] ?")),
-    (Form.NONE, re.compile(rf"\[((?: *\+|<) *\d{{1,10}}\.\d{{1,9}}>?|[A-Z][a-z]{{2}} ?\d{{1,2}} \d{{2}}:\d{{2}})\] ?")),
+    (Form.NONE, re.compile(r"\[((?: *\+|<) *\d{1,10}\.\d{1,9}>?|[A-Z][a-z]{2} ?\d{1,2} \d{2}:\d{2})\] ?")),
 )
 _BARE: tuple[tuple[Form, re.Pattern[str]], ...] = (
     (Form.KERNEL_ISO, re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}}T{_CLOCK},\d{{1,9}}(?:Z|[+-]\d{{2}}:?\d{{2}})) ")),
@@ -125,16 +125,14 @@ def _resolve(stamp: Stamp, received_at: datetime, boot_time: datetime | None) ->
     if stamp.form is Form.NONE:
         return Moment(None, Doubt.NO_TIME)
     if stamp.uptime is not None:
-        if boot_time is None:
-            return Moment(None, Doubt.BOOT_TIME_UNKNOWN)
-        return Moment(boot_time.astimezone(UTC) + timedelta(microseconds=stamp.uptime))
+        since = timedelta(microseconds=stamp.uptime)
+        return Moment(boot_time.astimezone(UTC) + since) if boot_time else Moment(None, Doubt.BOOT_TIME_UNKNOWN)
     if stamp.form is Form.EPOCH:
         return Moment(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=to_micros(stamp.text)))
-    if stamp.form is Form.SYSLOG:
-        return Moment(_with_year(stamp.text, received_at), Doubt.ZONE_ASSUMED_UTC)
-    if stamp.form is Form.CTIME:
-        month, day, clock, year = stamp.text.split()
-        return Moment(_checked(_date(int(year), month, day, clock)), Doubt.ZONE_ASSUMED_UTC)
+    if stamp.form in {Form.SYSLOG, Form.CTIME}:
+        month, day, clock, *year = stamp.text.split()
+        at = _date(int(year[0]), month, day, clock) if year else _with_year(month, day, clock, received_at)
+        return Moment(at, Doubt.ZONE_ASSUMED_UTC)
     return _with_zone(stamp.text.replace(",", "."))
 
 
@@ -150,34 +148,24 @@ def _with_zone(text: str) -> Moment:
     return Moment(moment, None if is_known else Doubt.ZONE_ASSUMED_UTC)
 
 
-def _with_year(text: str, received_at: datetime) -> datetime:
+def _with_year(month: str, day: str, clock: str, received_at: datetime) -> datetime:
     """Choose the newest year that does not put the line into the future.
 
-    Raises ValueError when that year has no such day: 29 February says nothing about which other year was meant.
+    Raises ValueError when that year has no such day: 29 February does not say which other year was meant.
     """
-    month, day, clock = text.split()
-    latest = (received_at.astimezone(UTC) + AHEAD).replace(tzinfo=None)
+    latest = received_at.astimezone(UTC) + AHEAD
     place = (_MONTHS.index(month) + 1, int(day), clock)
-    is_ahead = place > (latest.month, latest.day, latest.strftime("%H:%M:%S"))
-    return _checked(_date(latest.year - is_ahead, month, day, clock))
+    is_ahead = place > (latest.month, latest.day, f"{latest:%H:%M:%S}")
+    return _date(latest.year - 1 if is_ahead else latest.year, month, day, clock)
 
 
 def _date(year: int, month: str, day: str, clock: str) -> datetime:
+    """Make a date of its words. Raises ValueError when there is none, or none that a clock ever showed."""
+    if year < FIRST_YEAR:
+        raise ValueError("a year before the epoch comes from a clock that was never set")
     hours, minutes, seconds = clock.split(":")
     micros = to_micros(seconds)
-    return datetime(
-        year,
-        _MONTHS.index(month) + 1,
-        int(day),
-        int(hours),
-        int(minutes),
-        micros // 1_000_000,
-        micros % 1_000_000,
-        tzinfo=UTC,
-    )
-
-
-def _checked(moment: datetime) -> datetime:
-    if moment.year < FIRST_YEAR:
-        raise ValueError("a year before the epoch comes from a clock that was never set")
-    return moment
+    midnight = datetime(year, _MONTHS.index(month) + 1, int(day), tzinfo=UTC)
+    if int(hours) > 23 or int(minutes) > 59 or micros >= 60_000_000:
+        raise ValueError("there is no such time of day")
+    return midnight + timedelta(hours=int(hours), minutes=int(minutes), microseconds=micros)

@@ -30,6 +30,14 @@ COUNTS = frozenset(
 TEMPERATURES = frozenset({"temperature_celsius", "memory_temperature_celsius"})
 """Readings in whole degrees Celsius."""
 
+LOADS = {
+    "power_watts": re.compile(r"(\d{1,5}(?:\.\d{1,3})?)(?: ?W)?"),
+    "utilization_percent": re.compile(r"(\d{1,3})(?: ?%)?"),
+}
+"""What a GPU does: the power it draws and the share of time it was in use, each with the form it is printed in."""
+_MOST = {"power_watts": 10_000, "utilization_percent": 100}
+"""Numbers beyond these are blanks."""
+
 WORDS = frozenset(
     {
         *("ecc_mode", "retired_pending", "remap_pending", "remap_failure", "recovery_action", "mig_current"),
@@ -189,7 +197,7 @@ def _check_length(name: str, text: str) -> None:
         raise PartUnreadable(f"{name} has {len(text)} characters ({shown(text)}); send what nvidia-smi printed")
 
 
-_READINGS = COUNTS | TEMPERATURES | WORDS
+_READINGS = COUNTS | TEMPERATURES | WORDS | LOADS.keys()
 
 
 def _read(name: str, text: str) -> Reading:
@@ -198,6 +206,8 @@ def _read(name: str, text: str) -> Reading:
         return count if isinstance(count, int) else None
     if name in TEMPERATURES:
         return _read_temperature(text)
+    if name in LOADS:
+        return _read_load(name, text)
     if classify(text) is not Word.VALUE:
         return None
     # Driver 610 adds a remark: "610.62 [Deprecated; will be removed …]".
@@ -209,6 +219,13 @@ def _read_temperature(text: str) -> int | None:
     degrees = int(found[1]) if found else 0
     # Zero is what virtual GPUs print for "no sensor"; nothing that computes is as cold as that.
     return degrees if degrees and _COLDEST <= degrees <= _HOTTEST else None
+
+
+def _read_load(name: str, text: str) -> float | int | None:
+    found = LOADS[name].fullmatch(text.strip()) if text.isascii() else None
+    if found is None or float(found[1]) > _MOST[name]:
+        return None
+    return float(found[1]) if name == "power_watts" else int(found[1])
 
 
 def _read_slot(texts: Mapping[str, str]) -> str | None:

@@ -59,6 +59,8 @@ _COLUMNS = {
     "remapped_rows.failure": "remap_failure",
     "temperature.gpu": "temperature_celsius",
     "temperature.memory": "memory_temperature_celsius",
+    "power.draw": "power_watts",
+    "utilization.gpu": "utilization_percent",
 }
 """Header, in lower case and without its unit, to our name."""
 

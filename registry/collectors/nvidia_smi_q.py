@@ -55,6 +55,12 @@ _TABLE = {
     "remap_failure": ("remapped_rows/remapping_failure_occurred",),
     "temperature_celsius": ("temperature/gpu_current_temp",),
     "memory_temperature_celsius": ("temperature/memory_current_temp",),
+    # One figure until driver 530; since then two, of which the average is not there on every part.
+    "power_watts": (
+        *("gpu_power_readings/instantaneous_power_draw", "gpu_power_readings/average_power_draw"),
+        *("gpu_power_readings/power_draw", "power_readings/power_draw"),
+    ),
+    "utilization_percent": ("utilization/gpu",),
 }
 """Where the texts stand below a GPU, under our names; keys in lower case with low lines for blanks."""
 

@@ -64,6 +64,12 @@ _TABLE = {
     "remap_failure": ("remapped_rows/remapped_row_failure",),
     "temperature_celsius": ("temperature/gpu_temp",),
     "memory_temperature_celsius": ("temperature/memory_temp",),
+    # One figure until driver 530; since then two, of which the average is not there on every part.
+    "power_watts": (
+        *("gpu_power_readings/instant_power_draw", "gpu_power_readings/average_power_draw"),
+        *("gpu_power_readings/power_draw", "power_readings/power_draw"),
+    ),
+    "utilization_percent": ("utilization/gpu_util",),
 }
 """Where the texts stand below `gpu`, under our names."""
 

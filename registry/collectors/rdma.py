@@ -26,6 +26,8 @@ MAX_TEXT = 256
 
 MAX_LINES = 200_000
 """`lspci -vvv` of a machine with 500 functions has 15,000."""
+MAX_LINE = 4096
+"""Characters of one line: ten times the longest, a product name that the maker of the card filled up with blanks."""
 
 _AMAZON = 0x1D0F
 _EFA_PRODUCTS = range(0xEFA0, 0xEFB0)
@@ -100,12 +102,18 @@ def read_text(data: bytes, tool: str) -> str:
 
 
 def lines(text: str, tool: str) -> Iterator[str]:
-    """Return the lines that are not blank, their indentation kept. Raises PartUnreadable for more than can be true."""
+    """Return the lines that are not blank, indentation kept. Raises PartUnreadable for more, or longer, than can be."""
     for number, line in enumerate(io.StringIO(text, newline=None), start=1):
-        if number > MAX_LINES:
-            raise PartUnreadable(f"the output has more than {MAX_LINES} lines; send what {tool} printed")
+        if number > MAX_LINES or len(line) > MAX_LINE:
+            raise PartUnreadable(f"line {number} is too long, or one line too many; send what {tool} printed")
         if line.strip():
             yield line.rstrip()
+
+
+def check_end(text: str, tool: str) -> None:
+    """Raises PartUnreadable where the last line has no end: a tool was stopped, and what it left out is not gone."""
+    if not text.endswith(("\n", "\r")):
+        raise PartUnreadable(f"the last line has no end: the output is cut off; send all that {tool} printed")
 
 
 def check_value(name: str, text: str, tool: str) -> str:

@@ -2,7 +2,8 @@
 """Which serials and UUIDs does a list of bad hardware name, row by row? As CSV with a header, or as NDJSON.
 
 Columns and members are `serial` or `gpu_serial`, and `uuid` or `gpu_uuid`: the names of `nvidia-smi --help-query-gpu`,
-https://docs.nvidia.com/deploy/nvidia-smi/. Case, surrounding blanks and a unit in brackets make no difference.
+https://docs.nvidia.com/deploy/nvidia-smi/. Case, surrounding blanks and a unit in brackets make no difference. Its
+`pci.bus_id` or `gpu_bus_id` is known too and not read: another device may be in that place by now.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ NAMES = {
 }
 """What a column may be called, in lower case and without its unit."""
 
+PLACES = frozenset({"pci.bus_id", "gpu_bus_id", "pci.gpu_bus_id"})
+"""Columns that say where hardware was, in lower case."""
+
+PLACE = "names a place, in which other hardware may be by now, and was not read"
+"""What is told of such a column."""
+
 _UNIT = re.compile(r"\s*\[[^\]]*\]$")
 
 
@@ -40,10 +47,11 @@ class ListedRow:
 
 @dataclass(frozen=True, slots=True)
 class SerialList:
-    """The rows that are not blank, in their order, and the columns that nobody knows."""
+    """The rows that are not blank, in their order, the columns that nobody knows, and those that name places."""
 
     rows: tuple[ListedRow, ...]
     unknown: tuple[str, ...]
+    places: tuple[str, ...]
 
 
 def parse(data: bytes) -> SerialList:
@@ -72,7 +80,7 @@ def _parse_csv(text: str) -> SerialList:
         rows = tuple(_csv_row(table.line_num, row, columns) for row in table if any(field.strip() for field in row))
     except csv.Error as error:
         raise PartUnreadable(f"line {table.line_num} is not CSV ({error})") from error
-    return SerialList(rows, tuple(name.strip() for name, known in zip(header, columns, strict=True) if known is None))
+    return _list(rows, (name for name, known in zip(header, columns, strict=True) if known is None))
 
 
 def _csv_row(number: int, row: Sequence[str], columns: Sequence[IdentifierType | None]) -> ListedRow:
@@ -82,20 +90,27 @@ def _csv_row(number: int, row: Sequence[str], columns: Sequence[IdentifierType |
 
 
 def _parse_ndjson(text: str) -> SerialList:
-    unknown: dict[str, None] = {}
+    others: dict[str, None] = {}
     lines = enumerate(io.StringIO(text, newline=None), start=1)
-    rows = tuple(_json_row(number, line, unknown) for number, line in lines if line.strip())
-    return SerialList(rows, tuple(unknown))
+    rows = tuple(_json_row(number, line, others) for number, line in lines if line.strip())
+    return _list(rows, others)
 
 
-def _json_row(number: int, line: str, unknown: dict[str, None]) -> ListedRow:
+def _list(rows: tuple[ListedRow, ...], others: Iterable[str]) -> SerialList:
+    """Tell the columns that name no hardware by those that name a place, and those that nobody knows."""
+    names = [name.strip() for name in others]
+    places = tuple(name for name in names if _bare(name) in PLACES)
+    return SerialList(rows, tuple(name for name in names if name not in places), places)
+
+
+def _json_row(number: int, line: str, others: dict[str, None]) -> ListedRow:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return ListedRow(number, problem="is not JSON")
     if not isinstance(found, dict):
         return ListedRow(number, problem="is not a JSON object")
-    unknown.update(dict.fromkeys(name.strip() for name in found if _known(name) is None))
+    others.update(dict.fromkeys(name.strip() for name in found if _known(name) is None))
     named = {name: value for name, value in found.items() if _known(name) is not None and value is not None}
     for name, value in named.items():
         if not isinstance(value, str):
@@ -126,4 +141,8 @@ def _row(number: int, fields: Iterable[tuple[IdentifierType, str]]) -> ListedRow
 
 
 def _known(name: str) -> IdentifierType | None:
-    return NAMES.get(_UNIT.sub("", name.strip()).strip().casefold())
+    return NAMES.get(_bare(name))
+
+
+def _bare(name: str) -> str:
+    return _UNIT.sub("", name.strip()).strip().casefold()

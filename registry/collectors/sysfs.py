@@ -6,7 +6,6 @@ Paths are relative to `/sys`, without a leading slash. A text is one page at mos
 
 from __future__ import annotations
 
-import gzip
 import os
 import tarfile
 import zlib
@@ -20,13 +19,14 @@ PAGE_BYTES = 4096
 """The most that one attribute holds: https://docs.kernel.org/filesystems/sysfs.html"""
 MAX_TAR_BYTES = 64 * 1024 * 1024
 """32 adapters of 80 files, each padded to a page by tar, take 12 MiB unpacked."""
-MAX_MEMBERS = 50_000
+MAX_MEMBERS = 20_000
 _MAX_PATH = 1024
+_MAX_DEPTH = 40
 _MAX_LINKS = 40
 """Links followed on one path, as in Linux itself: path_resolution(7)."""
 
 _BLOCK = 512
-_BROKEN = (tarfile.TarError, EOFError, OSError, ValueError, OverflowError, RecursionError, zlib.error)
+_BROKEN = (tarfile.TarError, EOFError, OSError, ValueError, OverflowError, RecursionError)
 """What the standard library raises on bytes that are no tar."""
 
 
@@ -53,7 +53,7 @@ class DirectoryTree:
         """See Tree."""
         place = self._place(path)
         try:
-            return tuple(sorted(os.listdir(place))) if place else None
+            return tuple(sorted(entry.name for entry in place.iterdir())) if place else None
         except OSError:
             return None
 
@@ -97,13 +97,14 @@ class TarTree:
     def names(self, path: str) -> tuple[str, ...] | None:
         """See Tree."""
         real = self.real(path)
-        found = None if real is None else self._folders.get(real)
+        found = None if real is None else self._folders.get(real, self._folders.get(path))
         return None if found is None else tuple(sorted(found))
 
     def text(self, path: str) -> str | None:
         """See Tree."""
         real = self.real(path)
-        return None if real is None else self._files.get(real)
+        # A tar may hold a link and, under the same path, what was packed through it.
+        return None if real is None else self._files.get(real, self._files.get(path))
 
     def real(self, path: str) -> str | None:
         """See Tree."""
@@ -152,13 +153,15 @@ class TarTree:
 def _unpack(data: bytes) -> bytes:
     if not data.startswith(b"\x1f\x8b"):
         return data
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
-        with gzip.GzipFile(fileobj=BytesIO(data)) as file:
-            unpacked = file.read(MAX_TAR_BYTES + 1)
-    except _BROKEN as error:
-        raise PartUnreadable(f"the gzip data is damaged or cut off ({error}); send the whole file") from error
+        unpacked = unpacker.decompress(data, MAX_TAR_BYTES + 1)
+    except zlib.error as error:
+        raise PartUnreadable(f"the gzip data is damaged ({error}); send what tar wrote") from error
     if len(unpacked) > MAX_TAR_BYTES:
-        raise PartUnreadable(f"the tar has more than {MAX_TAR_BYTES} bytes unpacked; send the files named in the guide")
+        raise PartUnreadable(f"the tar has more than {MAX_TAR_BYTES} bytes unpacked; send the attributes only")
+    if not unpacker.eof:
+        raise PartUnreadable("the gzip data is cut off; send the whole file")
     return unpacked
 
 
@@ -192,15 +195,15 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> str | tuple[str, 
 def _plain(path: str) -> str:
     """Return a member's path without `/` or `./` before it. Raises PartUnreadable for one that leaves the tar."""
     parts = [part for part in path[: _MAX_PATH + 1].split("/") if part not in {"", "."}]
-    if len(path) > _MAX_PATH or ".." in parts:
+    if len(path) > _MAX_PATH or len(parts) > _MAX_DEPTH or ".." in parts:
         raise PartUnreadable("the tar holds a path that is too long or leads outside; send what tar wrote of /sys")
     return "/".join(parts)
 
 
 def _mount_point(paths: set[str]) -> str:
     """Return what to put before each path (`+…`) or to cut off (`-…`) so that it is relative to `/sys`."""
-    above = [path.partition("class/infiniband")[0] for path in paths if "class/infiniband" in f"{path}/"]
-    above = [before for before in above if before == "" or before.endswith("/")]
+    found = ((path, f"/{path}/".find("/class/infiniband/")) for path in paths)
+    above = [path[:at] for path, at in found if at >= 0]
     if above:
         return f"-{min(above, key=len)}"
     if any(path.split("/")[0] == "infiniband" for path in paths):

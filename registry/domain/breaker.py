@@ -7,7 +7,7 @@ people hold and release what they like.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from registry.domain.policy import Policy
@@ -28,15 +28,16 @@ class Share:
 
 
 def limit_of(share: Share, *, is_permanent: bool, policy: Policy) -> int:
-    """Return how many nodes of a group rules may hold within the window.
-
-    `is_permanent`: for a code whose evidence outlives a boot a few more get through in any case.
-    """
-    least = policy.breaker_permanent_min if is_permanent else policy.breaker_limit_min
-    return max(least, share.percent * share.nodes // 100)
+    """Return how many nodes of a group rules may hold within the window, however small the group is."""
+    return max(least_of(is_permanent=is_permanent, policy=policy), share.percent * share.nodes // 100)
 
 
-def exceeded(shares: Sequence[Share], *, is_permanent: bool, policy: Policy) -> Share | None:
+def least_of(*, is_permanent: bool, policy: Policy) -> int:
+    """Return how many get through in any case: for a code whose evidence outlives a boot a few more."""
+    return policy.breaker_permanent_min if is_permanent else policy.breaker_limit_min
+
+
+def exceeded(shares: Iterable[Share], *, is_permanent: bool, policy: Policy) -> Share | None:
     """Return the first group in which one more node would be too many; None when the hold may be opened."""
     for share in shares:
         if share.held + 1 > limit_of(share, is_permanent=is_permanent, policy=policy):

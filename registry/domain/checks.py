@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from registry.domain.known import Match, MatchedBy, Outcome
+from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus, Kind
+from registry.domain.times import brief
 
 WORST_FIRST: tuple[CheckStatus, ...] = (
     CheckStatus.FAIL,
@@ -23,6 +25,9 @@ WORST_FIRST: tuple[CheckStatus, ...] = (
 CLEAN: frozenset[CheckStatus] = frozenset({CheckStatus.PASS, CheckStatus.WARN, CheckStatus.NOT_APPLICABLE})
 """What a clean pass may be made of."""
 
+_SILENT = CLEAN - {CheckStatus.WARN}
+"""What leaves no finding: it says no more than that all is well."""
+
 FINDINGS_LIMIT = 64
 """How many findings one check keeps: four for each of 16 devices; a log gone wild must not fill a row."""
 
@@ -34,7 +39,7 @@ class CheckState:
     """Where one check of a node stands in the current boot.
 
     `since` is when the status changed and stays when only the findings change; `at` is the newest result.
-    `findings` are the results that are not clean, worst first, at most `FINDINGS_LIMIT`.
+    `findings` are the results that say more than that all is well, worst first, at most `FINDINGS_LIMIT`.
     """
 
     name: str
@@ -58,6 +63,11 @@ def advance(previous: CheckState | None, results: Sequence[CheckResult], *, run_
     """
     if not results:
         raise ValueError("no results, no new state")
+    first = results[0]
+    if previous is not None and len(results) == 1 and previous.run_id != run_id and first.status in _SILENT:
+        # What nearly every result is: silent, and the only one of its run. It leaves no finding.
+        since = previous.since if previous.status is first.status else at
+        return CheckState(first.name, first.status, since=since, at=at, run_id=run_id)
     said: list[CheckResult] = list(results)
     statuses = [one.status for one in results]
     if previous is not None and previous.run_id == run_id:
@@ -69,19 +79,35 @@ def advance(previous: CheckState | None, results: Sequence[CheckResult], *, run_
     return CheckState(results[0].name, status, since=since, at=at, run_id=run_id, findings=_findings(said))
 
 
-def count_check(kind: str, listed: int, expected: int | None, is_partial: bool) -> CheckResult | None:  # noqa: FBT001
+def count_check(
+    kind: str, listed: int, expected: int | None, *, is_partial: bool, awaited_until: datetime | None = None
+) -> CheckResult | None:
     """Compare the length of a list with what is expected, by profile or waiver.
 
     None when nothing is expected of this kind. A partial list fails in any case: its tool knows of devices that it
-    could not list.
+    could not list. Too few are `unknown` while late ones are awaited.
     """
     name = f"{kind}.count"
     if is_partial:
         return CheckResult(name, CheckStatus.FAIL, message=f"the list is incomplete: {listed} listed, more attached")
     if expected is None:
         return None
-    status = CheckStatus.PASS if listed == expected else CheckStatus.FAIL
-    return CheckResult(name, status, message=f"{listed} of {expected} listed")
+    told = f"{listed} of {expected} listed"
+    if listed < expected and awaited_until is not None:
+        return CheckResult(
+            name, CheckStatus.UNKNOWN, message=f"{told}; late ones are waited for until {brief(awaited_until)}"
+        )
+    return CheckResult(name, CheckStatus.PASS if listed == expected else CheckStatus.FAIL, message=told)
+
+
+def awaited_until(kind: str, booted_at: datetime, policy: Policy, now: datetime) -> datetime | None:
+    """Say until when devices of a kind may still turn up after a boot; None when that time is over, or there is none.
+
+    EFAs of the larger types are enumerated one after the other: https://github.com/awslabs/awsome-distributed-ai
+    (`2-efa-enumeration.sh` looks again for them). `booted_at` is when the boot was first heard of.
+    """
+    until = booted_at + timedelta(seconds=policy.efa_grace_seconds)
+    return until if kind == Kind.EFA and now < until else None
 
 
 def identity_check(kind: str, matches: Sequence[Match]) -> CheckResult:
@@ -117,5 +143,5 @@ def _told(matches: Sequence[Match]) -> str:
 
 
 def _findings(results: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
-    kept = dict.fromkeys(result for result in results if result.status not in CLEAN)
+    kept = dict.fromkeys(result for result in results if result.status not in _SILENT)
     return tuple(sorted(kept, key=lambda result: _RANK[result.status]))[:FINDINGS_LIMIT]

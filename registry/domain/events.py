@@ -97,6 +97,8 @@ class EventType(StrEnum):
     """A hold ended."""
     QUARANTINE_WITHHELD = "quarantine.withheld"
     """The breaker kept a rule from opening a hold."""
+    WITHHOLDING_ENDED = "withholding.ended"
+    """What the breaker had withheld stands against nothing any more."""
     CONFLICT_OPENED = "conflict.opened"
     """What was seen contradicts what is known of a device's identity."""
     CONFLICT_RESOLVED = "conflict.resolved"
@@ -180,17 +182,7 @@ def seal(draft: Draft, *, sequence: int, at: datetime, ordinals: Sequence[int], 
     Raises ValueError when the counts differ or the data cannot be written canonically.
     """
     subjects = tuple(zip(draft.subjects, ordinals, strict=True))
-    body = canonical(
-        {
-            "actor": {"kind": draft.actor.kind, "name": draft.actor.name},
-            "at": rfc3339(at),
-            "data": draft.data,
-            "sequence": sequence,
-            "subjects": _subjects_json(subjects),
-            "type": draft.type,
-            "v": BODY_VERSION,
-        }
-    )
+    body = _write_body(draft, sequence, rfc3339(at), subjects)
     return Event(
         sequence=sequence,
         at=at,
@@ -202,6 +194,24 @@ def seal(draft: Draft, *, sequence: int, at: datetime, ordinals: Sequence[int], 
         prev_hash=prev_hash,
         hash=hash_of(prev_hash, body),
     )
+
+
+def _write_body(draft: Draft, sequence: int, at: str, subjects: Sequence[tuple[Subject, int]]) -> str:
+    """Write the body in its canonical form. Raises ValueError.
+
+    Put together from its parts, because an event may have a hundred subjects, and they are known to be plain.
+    """
+    actor = canonical({"kind": draft.actor.kind, "name": draft.actor.name})
+    told = _write_plain(_subjects_json(subjects))
+    body = (
+        f'{{"actor":{actor},"at":"{at}","data":{canonical(draft.data)},"sequence":{sequence:d},"subjects":{told},'
+        f'"type":"{draft.type}","v":{BODY_VERSION:d}}}'
+    )
+    body.encode()  # an id that cannot be UTF-8 is a UnicodeEncodeError, which is a ValueError
+    return body
+
+
+_write_plain = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
 def unseal(entry: Entry) -> Event:

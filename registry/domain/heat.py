@@ -7,14 +7,14 @@ same model under like load, and only when it lasts. Where the load is unknown no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 from typing import TypeAlias
 
 from registry.domain.policy import Policy
-from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Kind, Reading
+from registry.domain.reports import CheckResult, CheckStatus, Reading
 from registry.domain.times import brief
 
 THERMAL = "gpu.thermal"
@@ -30,8 +30,21 @@ Times: TypeAlias = tuple[datetime | None, datetime | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU of a list with what was read from it. `key` is the same from look to look, `name` is for people.
+
+    Without a `model` it has no neighbours.
+    """
+
+    key: str
+    name: str | None
+    model: str | None
+    readings: Mapping[str, Reading]
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one look amounts to. No `results`: nothing could be compared, or what is hot has not lasted yet.
+    """What one look amounts to. No `results`: nothing could be compared, or not what was hot for long before.
 
     `since` holds the GPUs that are hot, to be given to the next look.
     """
@@ -44,15 +57,13 @@ class Verdict:
 class _Look:
     """One GPU with a usable temperature and a known load."""
 
-    key: str
-    name: str | None
-    model: tuple[str, str]
+    gpu: Gpu
     celsius: float
     watts: float | None
     percent: float | None
 
 
-def compare(entries: Iterable[DeviceEntry], since: Mapping[str, Times], policy: Policy, now: datetime) -> Verdict:
+def compare(gpus: Sequence[Gpu], since: Mapping[str, Times], policy: Policy, now: datetime) -> Verdict:
     """Compare the GPUs of one list with one another. `since` is that of the node's last look in this boot.
 
     A GPU is hot when it is `heat_warn_celsius` above the median of at least `heat_neighbours` neighbours of its model
@@ -60,12 +71,15 @@ def compare(entries: Iterable[DeviceEntry], since: Mapping[str, Times], policy: 
     and with `heat_fail_celsius` a failure if `heat_counts`. Idle GPUs are not compared. One that was hot for long and
     cannot be compared now stays as it was.
     """
-    gpus = [entry for entry in entries if entry.kind == Kind.GPU]
     looks = [look for gpu in gpus if (look := _look(gpu, policy)) is not None]
-    compared = {look.key: (look, peers) for look in looks if (peers := _peers(look, looks, policy))}
-    hot = {key: times for gpu in gpus if _has_lasted((times := since.get(key := _key(gpu), _NEVER))[0], policy, now)}
-    is_settled = not hot.keys() - compared.keys()
-    hot = {key: times for key, times in hot.items() if key not in compared}
+    compared = {look.gpu.key: (look, peers) for look in looks if (peers := _peers(look, looks, policy))}
+    listed = {gpu.key for gpu in gpus}
+    hot = {
+        key: times
+        for key, times in since.items()
+        if key in listed and key not in compared and _has_lasted(times[0], policy, now)
+    }
+    is_open = bool(hot)
     results: list[CheckResult] = []
     for key, (look, peers) in compared.items():
         times = _since(look, peers, since.get(key, _NEVER), policy, now)
@@ -74,9 +88,7 @@ def compare(entries: Iterable[DeviceEntry], since: Mapping[str, Times], policy: 
         hot[key] = times
         if _has_lasted(times[0], policy, now):
             results.append(_result(look, peers, times, policy, now))
-        else:
-            is_settled = False
-    if compared and is_settled and not results:
+    if compared and not is_open and not results:
         results.append(CheckResult(THERMAL, CheckStatus.PASS))
     return Verdict(tuple(results), hot)
 
@@ -107,12 +119,12 @@ def _result(look: _Look, peers: Sequence[_Look], times: Times, policy: Policy, n
     load = f"{look.watts:g} W" if look.watts is not None else f"{look.percent:g} % busy"
     since = f" since {brief(times[0])}" if times[0] else ""
     message = (
-        f"{look.celsius:g} °C at {load}, {look.celsius - middle:g} °C above the median of {len(peers)} neighbours of its "
-        f"model under like load ({middle:g} °C); hotter than they{since}"
+        f"{look.celsius:g} °C at {load}, {look.celsius - middle:g} °C above the median of {len(peers)} neighbours of "
+        f"its model under like load ({middle:g} °C); hotter than they{since}"
     )
     is_fault = bool(policy.heat_counts) and _has_lasted(times[1], policy, now)
     status = CheckStatus.FAIL if is_fault else CheckStatus.WARN
-    return CheckResult(THERMAL, status, look.name, "gpu.thermal.neighbour_outlier", message)
+    return CheckResult(THERMAL, status, look.gpu.name, "gpu.thermal.neighbour_outlier", message)
 
 
 def _median(peers: Sequence[_Look]) -> float:
@@ -125,27 +137,21 @@ def _peers(look: _Look, looks: Sequence[_Look], policy: Policy) -> list[_Look]:
     return peers if len(peers) >= policy.heat_neighbours else []
 
 
-def _key(entry: DeviceEntry) -> str:
-    """Name the card in its place: another card that is put there begins anew, and so does one that moved."""
-    return " ".join((entry.slot or "-", entry.uuid or "-", entry.serial or "-"))
-
-
-def _look(entry: DeviceEntry, policy: Policy) -> _Look | None:
-    """Read one line of the list; None when its temperature, model or load says nothing, or it has nothing to do."""
-    celsius = _number(entry.readings.get("temperature_celsius"), _HOTTEST)
-    watts = _number(entry.readings.get("power_watts"), _STRONGEST_WATTS)
-    busy = entry.readings.get("utilization_percent")
+def _look(gpu: Gpu, policy: Policy) -> _Look | None:
+    """Read one GPU; None when its temperature, model or load says nothing, or it has nothing to do."""
+    celsius = _number(gpu.readings.get("temperature_celsius"), _HOTTEST)
+    watts = _number(gpu.readings.get("power_watts"), _STRONGEST_WATTS)
+    busy = gpu.readings.get("utilization_percent")
     percent = 0.0 if busy == 0 and not isinstance(busy, bool) else _number(busy, 100)
     is_idle = percent is not None and percent < policy.heat_busy_percent
-    if celsius is None or entry.model is None or is_idle or (watts is None and percent is None):
+    if celsius is None or gpu.model is None or is_idle or (watts is None and percent is None):
         return None
-    name = entry.slot or entry.uuid or entry.serial
-    return _Look(_key(entry), name, (entry.vendor, entry.model), celsius, watts, percent)
+    return _Look(gpu, celsius, watts, percent)
 
 
 def _is_like(one: _Look, other: _Look, policy: Policy) -> bool:
     """Tell whether two GPUs can be compared: by power where both print it, for that is the heat; else by use."""
-    if one.model != other.model:
+    if one.gpu.model != other.gpu.model:
         return False
     if one.watts is not None and other.watts is not None:
         return abs(one.watts - other.watts) * 100 <= policy.heat_power_band_percent * max(one.watts, other.watts)

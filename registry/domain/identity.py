@@ -94,8 +94,10 @@ def match(entries: Sequence[DeviceEntry], known: Known, policy: Policy) -> tuple
 
 
 def _are_told_apart(entries: Sequence[DeviceEntry]) -> bool:
+    if len(entries) == 1:
+        return True
     uuids = {usable_uuid(entry.uuid) for entry in entries}
-    return len(entries) == 1 or (None not in uuids and len(uuids) == len(entries))
+    return None not in uuids and len(uuids) == len(entries)
 
 
 def _follow_rulings(session: Session) -> None:

@@ -87,7 +87,8 @@ class Known:
     board_units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     board_serials: Mapping[str, frozenset[str]] = field(default_factory=dict)
     slots: Mapping[SlotKey, str] = field(default_factory=dict)
-    """The unit with an open placement there in this instance, missing ones included."""
+    """A unit with an open placement there in this instance, missing ones included; `Unit.place` tells whether others
+    have one too."""
     last_in_slot: Mapping[SlotKey, str] = field(default_factory=dict)
     """The last unit ever placed there in this instance."""
     interfaces: Mapping[str, frozenset[str]] = field(default_factory=dict)

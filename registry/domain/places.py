@@ -111,9 +111,17 @@ def _same_slot(session: Session, one: Sighting) -> Unit | None:
 
 
 def _unit_in_slot(session: Session, one: Sighting) -> Unit | None:
-    unit_id = session.known.slots.get(one.slot) if one.slot else None
-    unit = session.known.units[unit_id] if unit_id and session.is_free(unit_id) else None
-    return unit if unit is not None and unit.vendor == one.entry.vendor else None
+    """The one unit placed there that no better entry has. Of two, whose list showed the slot twice, it is neither."""
+    if one.slot not in session.known.slots:
+        return None
+    free = (unit for unit in session.known.units.values() if session.is_free(unit.id))
+    placed = [unit for unit in free if unit.vendor == one.entry.vendor and _is_placed(session, unit, one)]
+    return placed[0] if len(placed) == 1 else None
+
+
+def _is_placed(session: Session, unit: Unit, one: Sighting) -> bool:
+    place = unit.place
+    return place is not None and place.instance_id == session.known.instance_id and (unit.kind, place.slot) == one.slot
 
 
 def _efa_in_slot(session: Session, one: Sighting) -> Unit | None:

@@ -11,6 +11,7 @@ from registry.domain.errors import FieldError, Forbidden, InvalidField, NotOpen
 from registry.domain.events import Actor, ActorKind
 from registry.domain.failures import Effect, FailureKind
 from registry.domain.policy import Policy
+from registry.domain.rules import Rule
 
 ADMIN_ROLE = "admin"
 """The role that may undo a permanent hold."""
@@ -109,6 +110,9 @@ class RuleHold:
     reason: str
     cause: str
     release_policy: ReleasePolicy
+    scope: Scope | None = None
+    is_permanent: bool = False
+    """The evidence outlives a boot: the breaker lets a few more of these through."""
 
 
 def is_in_force(hold: Hold, now: datetime) -> bool:
@@ -224,20 +228,28 @@ def after_passes_done(
     return clean_runs_since >= policy.after_passes_count
 
 
-def rule_hold_for(kind: FailureKind, *, rule: str | None = None, detail: str | None = None) -> RuleHold | None:
-    """Say what hold a fault opens: None when its effect is weaker than quarantine and no rule is named.
+def rule_hold_for(kind: FailureKind, *, rule: Rule | None = None, detail: str | None = None) -> RuleHold | None:
+    """Say what hold a fault opens: None when its effect is weaker than quarantine and no rule is given.
 
     The owner is the rule, by default named after the code; `detail` is what was seen, for people. A counting rule
-    names itself and so may hold for a code that does nothing alone.
+    that fires holds for a code that does nothing alone, too.
     """
     if rule is None and kind.effect.rank < Effect.QUARANTINE.rank:
         return None
+    told = [rule.told()] if rule else []
     return RuleHold(
-        owner=Actor(ActorKind.RULE, rule or kind.code),
-        reason=f"{kind.title}: {detail}" if detail else kind.title,
+        owner=Actor(ActorKind.RULE, rule.name if rule else kind.code),
+        reason=": ".join([*told, kind.title, *([detail] if detail else [])]),
         cause=kind.cause,
-        release_policy=ReleasePolicy(kind.release_policy),
+        release_policy=ReleasePolicy(rule.release_policy if rule else kind.release_policy),
+        scope=Scope(rule.scope) if rule and rule.scope else None,
+        is_permanent=kind.effect is Effect.PERMANENT,
     )
+
+
+def is_stricter(wanted: ReleasePolicy, held: ReleasePolicy) -> bool:
+    """Does one way to end a hold ask for more than another?"""
+    return _STRICTNESS[wanted] > _STRICTNESS[held]
 
 
 def _ending(release_policy: ReleasePolicy) -> str:

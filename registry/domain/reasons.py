@@ -107,8 +107,9 @@ def _withheld(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Rea
         subject = str(one.device) if one.device else f"node {facts.node}"
         yield Reason(
             ReasonCode.QUARANTINE_WITHHELD,
-            f"Rule {one.rule} would hold {subject}{_since(one.at)}, but rules have just held too many nodes: "
-            f"{_sentence(one.reason)} Next: look for a common cause; if there is none, quarantine it by hand.",
+            f"Rule {one.rule} would have held {subject}{_since(one.at)}, but too many nodes were held at once: "
+            f"{_sentence(one.reason)} Next: look for a common cause. If there is one, withdraw the failure or release "
+            f"the device; if there is none, quarantine it by hand.",
             device=one.device,
         )
 
@@ -118,18 +119,22 @@ def _missing(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reas
         if listed >= expected:
             continue
         counted = f"{listed} of {expected} {_plural(kind)} are listed"
+        count = facts.checks.get(f"{kind}.count")
+        is_awaited = count is not None and count.status is CheckStatus.UNKNOWN
+        next_ = _NEXT_AWAITED if is_awaited else _NEXT_MISSING
         gone = sorted((device for device in facts.missing if device.kind == kind), key=_place)
         for device in gone:
-            message = f"{device} was here and is no longer listed; {counted}. {_NEXT_MISSING}"
+            message = f"{device} was here and is no longer listed; {counted}. {next_}"
             yield Reason(ReasonCode.DEVICE_MISSING, message, device=device)
         if not gone:
-            message = f"Only {counted}, and none that was here is on record as missing. {_NEXT_MISSING}"
+            message = f"Only {counted}, and none that was here is on record as missing. {next_}"
             yield Reason(ReasonCode.DEVICE_MISSING, message, have=listed, need=expected)
 
 
 _NEXT_MISSING = (
     "Next: look at lspci and the kernel log; a power cycle may bring it back, a waiver accepts the lower count."
 )
+_NEXT_AWAITED = "Next: wait; some come up late after a boot, and the next report counts again."
 
 
 def _unexpected(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reason]:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from registry.domain.failures import Effect, FailureKind
+from registry.domain.failures import Effect
 
 DAY_SECONDS = 86_400
 
@@ -62,11 +62,15 @@ class Rule:
     scope: str | None = None
     why: str = ""
 
-    def concerns(self, kind: FailureKind) -> bool:
-        """Tell whether a fault is one of those that the rule counts."""
-        if kind.code in self.codes or (kind.kind is not None and kind.kind in self.kinds):
+    def concerns(self, code: str, kind: str | None, effect: Effect) -> bool:
+        """Tell whether a fault of this code, kind and effect is one of those that the rule counts."""
+        if code in self.codes or (kind is not None and kind in self.kinds):
             return True
-        return self.effect is not None and kind.effect.rank >= self.effect.rank
+        return self.effect is not None and effect.rank >= self.effect.rank
+
+    def told(self) -> str:
+        """Say to a person what the rule found."""
+        return self.why or f"{self.count} or more {self.distinct} within {duration(self.within_seconds)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the rule as the policy shows it; what says nothing is left out."""
@@ -95,6 +99,16 @@ class Sight:
     first_at: datetime
     at: datetime
     count: int = 1
+
+
+_UNITS = ((DAY_SECONDS, "d"), (3600, "h"), (60, "m"), (1, "s"))
+"""Lengths of time by the letter they are written with, the longest first."""
+
+
+def duration(seconds: int) -> str:
+    """Write a length of time with the largest unit that leaves no rest: `10m`, `28d`."""
+    length, letter = next(one for one in _UNITS if seconds % one[0] == 0)
+    return f"{seconds // length}{letter}"
 
 
 def fires(rule: Rule, sights: Sequence[Sight], newest: Sight, *, releases: Iterable[datetime] = ()) -> bool:

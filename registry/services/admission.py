@@ -12,7 +12,7 @@ from registry.domain.admission import Decision, DeviceRef, HoldOn, NodeFacts, de
 from registry.domain.checks import CheckState
 from registry.domain.failures import Effect
 from registry.domain.known import ConflictRule
-from registry.domain.node_facts import Conflict, Unattached
+from registry.domain.node_facts import Conflict, Unattached, Withheld
 from registry.domain.passes import effective_have
 from registry.domain.policy import Policy
 from registry.domain.profiles import Profile
@@ -22,7 +22,7 @@ from registry.domain.staleness import is_stale
 from registry.services.life import silence
 from registry.services.profiles import parse_profile
 from registry.services.targets import identifier_ref, usable_value
-from registry.store import conflicts, devices, failures, holds, nodes, placements
+from registry.store import conflicts, devices, failures, holds, nodes, placements, withheld
 from registry.store.database import Database, Snapshot
 from registry.store.profiles import waivers_of
 from registry.store.summaries import NodeSummary, find_summary
@@ -77,6 +77,7 @@ def load_facts(
         profile=profile,
         silence_seconds=silent,
         holds=_holds(snapshot, row, involved, now) if row.is_troubled or row.is_held or involved else (),
+        withheld=_withheld(snapshot, row) if row.is_withheld else (),
         devices=_named(snapshot, row.instance_id, checks),
         missing=tuple(_refs(snapshot, missing).values()),
         listed_counts={kind: one["count"] for kind, one in row.listed.items()},
@@ -127,6 +128,18 @@ def _holds(snapshot: Snapshot, row: NodeSummary, disputed: Sequence[str], now: d
             ref = refs.get(bind.device_id) if bind.device_id else None
             found[hold.id, ref] = HoldOn(hold.id, ref, hold.owner, hold.reason, hold.opened_at, hold.match, hold.drain)
     return tuple(found.values())
+
+
+def _withheld(snapshot: Snapshot, row: NodeSummary) -> tuple[Withheld, ...]:
+    assert row.instance_id is not None  # noqa: S101 - the caller looked
+    machine = machine_binds(row.name, row.provider_id or "", row.chassis)
+    found = withheld.standing_on_node(snapshot, row.instance_id, machine)
+    slots = {one.device_id: one.slot for one in placements.open_here(snapshot, row.instance_id)}
+    refs = _refs(snapshot, {device: slots.get(device) for _, device in found if device})
+    return tuple(
+        Withheld(one.owner.name, f"{one.reason}; {one.limited_by}", refs.get(device or ""), one.opened_at)
+        for one, device in found
+    )
 
 
 def held_devices(snapshot: Snapshot, device_ids: Iterable[str]) -> dict[str, list[str]]:

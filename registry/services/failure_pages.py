@@ -51,6 +51,7 @@ def shown(snapshot: Snapshot, failure: Failure) -> dict[str, Any]:
         "cause": failure.cause,
         "severity": failure.severity,
         "effect": failure.effect,
+        "muted": failure.muted,
         "state": failure.state,
         "device": device.id if device else None,
         "serial": device.serial if device else None,

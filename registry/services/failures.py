@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,19 +18,25 @@ from registry.domain.errors import (
     PratiqueError,
 )
 from registry.domain.events import Draft, EventType
-from registry.domain.failures import Effect, FailureKind, is_valid_code, look_up
+from registry.domain.failures import Effect, FailureKind, is_valid_code
+from registry.domain.policy import Policy
 from registry.domain.reports import ReportedFailure
 from registry.domain.times import rfc3339_or_none
-from registry.services import passes
+from registry.services import withholding
+from registry.services.effects import take_effect
 from registry.services.failure_pages import get_failure, shown
-from registry.services.holding import is_known_to_a_person, open_by_rule
 from registry.services.locating import Located, locate
+from registry.services.ruling import ask_rules
 from registry.services.subjects import of_devices, told
-from registry.store import devices, failures, holds, nodes, placements
+from registry.store import devices, failures, nodes, placements, sights
 from registry.store.database import Database, Snapshot, Transaction, new_id
 from registry.store.devices import Device
 from registry.store.failures import Failure
 from registry.store.placements import Placement
+from registry.store.sights import Told
+
+MAINTENANCE, INJECTED = "maintenance", "injected"
+"""Why a fault has no effect: its time falls into maintenance of its node, or somebody made it for a test."""
 
 
 def record_failures(
@@ -39,18 +45,20 @@ def record_failures(
     *,
     actor: Actor,
     node_scope: str | None,
+    policy: Policy,
     now: datetime,
 ) -> list[dict[str, Any]]:
     """Put faults on record, and say item by item what came of it; one that is refused hinders no other.
 
     With `node_scope` (a node's own token) only what concerns that node is taken. The same `failure_id` again is
-    `already_recorded`, with other content it is refused.
+    `already_recorded`, with other content it is refused. A fault that this boot has shown on the device before, under
+    whatever id, is counted there.
     """
     with db.write(now) as tx:
         items = []
         for one in reported:
             try:
-                failure, is_new = record_in(tx, one, actor=actor, node_scope=node_scope)
+                failure, is_new = record_in(tx, one, actor=actor, node_scope=node_scope, policy=policy)
             except PratiqueError as error:
                 said = {"code": error.code, "message": error.detail, **error.extra}
                 items.append({"failure_id": one.failure_id, "outcome": "refused", **said})
@@ -66,49 +74,145 @@ def record_in(
     *,
     actor: Actor,
     node_scope: str | None,
+    policy: Policy,
     boot: nodes.Boot | None = None,
     is_past: bool = False,
 ) -> tuple[Failure, bool]:
-    """Put one fault on record with all that follows. `boot` is the boot of the report that carried it."""
+    """Put one fault on record with all that follows, and tell whether that was news.
+
+    `boot` is the boot of the report that carried it.
+    """
     if not is_valid_code(reported.code):
         raise InvalidField(
             f"{reported.code!r} is no fault code: write it as xid_79, dcgm_row_remap_failure, gpu.missing …"
         )
     digest = _digest(reported)
-    known = failures.find_by_failure_id(tx, node_scope or "", reported.failure_id)
-    if known is not None:
-        if known.digest != digest:
-            raise InvalidField(
-                f"The failure_id {reported.failure_id!r} was used for another failure: choose a new one."
-            )
-        return known, False
+    known = sights.find_told(tx, node_scope or "", reported.failure_id)
+    if known is not None and known.digest != digest:
+        raise InvalidField(f"The failure_id {reported.failure_id!r} was used for another failure: choose a new one.")
+    if known is not None and _is_old(known, reported, tx.now):
+        return known.failure, False
     located = locate(tx, reported, node_scope, boot, is_past=is_past)
-    kind = look_up(reported.code)
-    seen = failures.find_same(tx, reported.code, located.device.id, boot.id) if located.device and boot else None
+    if known is not None:
+        return _go_on(tx, known, reported, located, actor, policy), True
+    told = Message(reported, located, actor, node_scope or "", digest, is_of_report=boot is not None)
+    return put_on_record(tx, told, policy)
+
+
+def is_told(snapshot: Snapshot, reported: ReportedFailure, node_scope: str, now: datetime) -> bool:
+    """Tell whether a node's own message says nothing of a fault that was not said before, under its id."""
+    known = sights.find_told(snapshot, node_scope, reported.failure_id)
+    return known is not None and known.digest == _digest(reported) and _is_old(known, reported, now)
+
+
+def _is_old(known: Told, reported: ReportedFailure, now: datetime) -> bool:
+    return reported.last_at is None or min(reported.last_at, now) <= known.at
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A fault as it was told, and where it belongs. `is_of_report`: a report carried it, so its boot is certain."""
+
+    reported: ReportedFailure
+    located: Located
+    actor: Actor
+    id_scope: str
+    digest: str
+    is_of_report: bool
+
+    @property
+    def boot_id(self) -> str | None:
+        """The boot that it is certainly of."""
+        boot = self.located.boot
+        is_certain = self.is_of_report or (self.located.is_of_boot and not self.located.is_past)
+        return boot.id if boot and is_certain else None
+
+
+def put_on_record(tx: Transaction, told: Message, policy: Policy) -> tuple[Failure, bool]:
+    """Record a fault of which nothing was told under this id, or count it where it is on record already."""
+    reported, located = told.reported, told.located
+    at = _seen_at(tx, reported)
+    muted = _why_muted(tx, reported, located, at)
+    kind = policy.look_up(reported.code)
+    if muted is not None:
+        kind = replace(kind, effect=Effect.RECORD)
+    seen = None
+    if located.device is not None:
+        seen = failures.find_same(
+            tx,
+            reported.code,
+            located.device.id,
+            boot_id=told.boot_id,
+            occurred_at=reported.occurred_at,
+            effect=kind.effect,
+            muted=muted,
+        )
     if seen is not None:
-        return _again(tx, seen, reported, located, kind, actor), False
-    failure = _failure(tx, reported, located, kind, digest, actor, node_scope or "")
+        return _again(tx, seen, told, kind, at, policy)
+    failure = _failure(tx, told, kind, muted)
     failures.insert_failure(tx, failure)
-    record_event(tx, failure, located.device, located.node, actor)
-    take_effect(tx, failure, located, kind, actor)
+    first_at = min(reported.occurred_at or at, at)
+    sights.insert_told(tx, Told(failure, told.id_scope, reported.failure_id, told.digest, first_at, at, reported.count))
+    record_event(tx, failure, located.device, located.node, told.actor)
+    take_effect(tx, _seen(failure, reported, at), located, kind, told.actor, policy)
     return failure, True
 
 
 def _again(
-    tx: Transaction, seen: Failure, reported: ReportedFailure, located: Located, kind: FailureKind, actor: Actor
-) -> Failure:
-    """A report shows a fault that this boot has shown before: one fault, counted, whose newest sight has effect.
+    tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at: datetime, policy: Policy
+) -> tuple[Failure, bool]:
+    """A boot shows a fault that it has shown before: one fault, counted, whose newest sight has effect.
 
-    A log is read from its beginning again and again: a sight not later than the last one is no new one.
+    The same time again is the same sight, and an older one only completes what rules count. What somebody has withdrawn
+    stays withdrawn.
     """
-    at = min(reported.occurred_at or tx.now, tx.now)
-    if reported.occurred_at is not None and at <= seen.last_at:
-        return seen
-    counted = failures.count_again(tx, seen, at)
-    if not located.is_past:
-        sight = replace(counted, occurred_at=reported.occurred_at, recorded_at=tx.now)
-        take_effect(tx, sight, located, kind, actor)
+    reported = told.reported
+    is_known = seen.state != "active" or (reported.occurred_at is not None and sights.is_seen_at(tx, seen, at))
+    times = 0 if is_known else reported.count
+    first_at = min(reported.occurred_at or at, at)
+    sights.insert_told(tx, Told(seen, told.id_scope, reported.failure_id, told.digest, first_at, at, times))
+    if is_known:
+        return seen, False
+    counted = sights.count_again(tx, seen, at, times)
+    newest = _seen(counted, reported, at)
+    if told.located.is_past:
+        return counted, True
+    if at > seen.last_at:
+        take_effect(tx, newest, told.located, kind, told.actor, policy)
+    elif newest.muted is None:
+        ask_rules(tx, newest, kind, told.located, policy)
+    return counted, True
+
+
+def _go_on(
+    tx: Transaction, known: Told, reported: ReportedFailure, located: Located, actor: Actor, policy: Policy
+) -> Failure:
+    """A burst that was told before has gone on."""
+    at = _seen_at(tx, reported)
+    counted = sights.grow(tx, known, at, max(1, reported.count - known.count))
+    if counted.state == "active" and not located.is_past:
+        kind = replace(policy.look_up(reported.code), effect=Effect(counted.effect))
+        take_effect(tx, _seen(counted, reported, at), located, kind, actor, policy)
     return counted
+
+
+def _seen_at(tx: Transaction, reported: ReportedFailure) -> datetime:
+    """When the fault was last seen: the reporter's claim, but never later than its receipt."""
+    return min(reported.last_at or reported.occurred_at or tx.now, tx.now)
+
+
+def _seen(failure: Failure, reported: ReportedFailure, at: datetime) -> Failure:
+    """The failure as its newest sight shows it."""
+    return replace(failure, occurred_at=at if reported.occurred_at else None, recorded_at=max(at, failure.recorded_at))
+
+
+def _why_muted(tx: Transaction, reported: ReportedFailure, located: Located, at: datetime) -> str | None:
+    """Say why a fault has no effect. A driver that is being changed looks like a fault, and late news of it too."""
+    if (reported.evidence or {}).get("injected") is True:
+        return INJECTED
+    if located.node is not None and nodes.was_in_maintenance(tx, located.node, at):
+        return MAINTENANCE
+    return None
 
 
 def _digest(reported: ReportedFailure) -> str:
@@ -117,22 +221,15 @@ def _digest(reported: ReportedFailure) -> str:
     return hashlib.sha256(json.dumps(said, default=str).encode()).hexdigest()
 
 
-def _failure(
-    tx: Transaction,
-    reported: ReportedFailure,
-    located: Located,
-    kind: FailureKind,
-    digest: str,
-    actor: Actor,
-    id_scope: str,
-) -> Failure:
+def _failure(tx: Transaction, told: Message, kind: FailureKind, muted: str | None) -> Failure:
+    reported, located = told.reported, told.located
     device, boot = located.device, located.boot
     return Failure(
         id=new_id(tx.now),
         failure_id=reported.failure_id,
-        id_scope=id_scope,
-        reporter=str(actor),
-        digest=digest,
+        id_scope=told.id_scope,
+        reporter=str(told.actor),
+        digest=told.digest,
         code=reported.code,
         kind=kind.kind,
         cause=kind.cause,
@@ -148,61 +245,22 @@ def _failure(
         ref=reported.device,
         occurred_at=reported.occurred_at,
         recorded_at=tx.now,
-        count=1,
-        last_at=min(reported.occurred_at or tx.now, tx.now),
+        count=reported.count,
+        last_at=_seen_at(tx, reported),
         is_unattached=located.is_unattached,
+        muted=muted,
         message=reported.message,
         evidence=reported.evidence,
     )
 
 
-# --- what follows ---------------------------------------------------------------------------------------------------
+def attach_waiting(
+    tx: Transaction, node: nodes.Node, boot: nodes.Boot, kinds: frozenset[str], actor: Actor, policy: Policy
+) -> None:
+    """Give faults that came in this boot before its first list of these kinds to what it shows in their slots.
 
-
-def take_effect(tx: Transaction, failure: Failure, located: Located, kind: FailureKind, actor: Actor) -> None:
-    """Let a recorded fault do what the catalogue says: reset passes, open a hold, or let holds go on."""
-    if kind.proves_restart:
-        _note_restart(tx, located, failure)
-        return
-    is_over = located.is_past and kind.effect is not Effect.PERMANENT
-    if located.device is not None and is_known_to_a_person(tx, located.device, failure.seen_at):
-        return
-    if kind.effect.is_blocking and not is_over:
-        for name in _nodes_hit(tx, located):
-            passes.fault_on(tx, name, detail=failure.code, actor=actor)
-    if located.device is None or (is_over and located.node and located.node.name in _nodes_hit(tx, located)):
-        return  # a boot later than the fault, on the same node: what it had to prove since then it proves by passes
-    detail = failure.message or f"reported by {failure.reporter}"
-    open_by_rule(tx, located.device, kind, failure_id=failure.id, detail=detail, fault_at=failure.seen_at)
-
-
-def _nodes_hit(snapshot: Snapshot, located: Located) -> list[str]:
-    """The node that carries the device now; for a fault without device the node that it was seen on."""
-    if located.device is None:
-        return [located.node.name] if located.node else []
-    at = placements.open_of(snapshot, [located.device.id])
-    return [one.node for one in at.values()]
-
-
-def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
-    """A reset of the device, or a driver load on its node, is what an `after_passes` hold waits for."""
-    if located.device is not None:
-        units = [located.device]
-    elif located.boot is not None:
-        here = placements.open_here(tx, located.boot.instance_id)
-        units = list(devices.get_devices(tx, [one.device_id for one in here]).values())
-    else:
-        return
-    at = failure.seen_at
-    binds = [bind for one in units for bind in (("unit", one.id), ("board", one.board_id))]
-    ids = {one for group in holds.open_on(tx, binds).values() for one in group}
-    for record in holds.get_holds(tx, ids).values():
-        if record.restart_at is None and at > (record.fault_at or record.hold.opened_at):
-            holds.set_progress(tx, replace(record, restart_at=at))
-
-
-def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, kinds: frozenset[str], actor: Actor) -> None:
-    """Give faults that came in this boot before its first list of these kinds to what it shows in their slots."""
+    What they do was decided when they were recorded.
+    """
     by_slot: dict[str | None, Placement] = {
         one.slot: one
         for one in placements.open_here(tx, boot.instance_id)
@@ -219,11 +277,15 @@ def attach_waiting(tx: Transaction, node: nodes.Node, boot: nodes.Boot, kinds: f
         failures.attach(tx, failure, device_id=device.id, board_id=device.board_id)
         attached = replace(failure, device_id=device.id, board_id=device.board_id, is_unattached=False)
         record_event(tx, attached, device, node, actor, {"attached": True})
-        take_effect(tx, attached, Located(device, node, None, failure.slot), look_up(failure.code), actor)
+        kind = replace(policy.look_up(failure.code), effect=Effect(failure.effect))
+        seen = replace(attached, occurred_at=failure.last_at if failure.occurred_at else None)
+        take_effect(tx, seen, Located(device, node, boot, failure.slot), kind, actor, policy)
 
 
 def withdraw_failure(db: Database, id_: str, *, reason: str, actor: Actor, now: datetime) -> dict[str, Any]:
     """Say that a recorded fault was none. It stays in the history; a hold it opened stays until somebody releases it.
+
+    What the breaker withheld for it is settled.
 
     Raises NotFound, NotOpen (withdrawn already), InvalidField (no reason).
     """
@@ -235,6 +297,7 @@ def withdraw_failure(db: Database, id_: str, *, reason: str, actor: Actor, now: 
         if failure.state != "active":
             raise NotOpen(f"Failure {id_} was withdrawn already.")
         failures.set_withdrawn(tx, failure)
+        withholding.end_for_failure(tx, failure.id, reason=f"withdrawn: {reason.strip()}", actor=actor)
         withdrawn = replace(failure, state="withdrawn", is_unattached=False)
         device = devices.get_devices(tx, [failure.device_id]).get(failure.device_id) if failure.device_id else None
         node = nodes.get_node_by_id(tx, failure.node_id) if failure.node_id else None
@@ -270,6 +333,7 @@ def record_event(
                 "cause": failure.cause,
                 "severity": failure.severity,
                 "effect": failure.effect,
+                **({"muted": failure.muted} if failure.muted else {}),
                 "observed_at": rfc3339_or_none(failure.occurred_at),
                 "message": failure.message,
                 **(more or {}),

@@ -13,11 +13,13 @@ from datetime import datetime
 from typing import Any
 
 from registry.domain.glance import Glance
+from registry.domain.naming import has_counted
 from registry.domain.passes import effective_have, resets
 from registry.domain.policy import Policy
-from registry.domain.reports import CheckResult, CheckStatus
-from registry.services import receipts, runs
+from registry.domain.reports import CheckResult, CheckStatus, Report
+from registry.services import heat, receipts, runs
 from registry.services.admission import decide_on, load_facts
+from registry.services.failures import is_told
 from registry.services.receipts import PassAnswer
 from registry.store import nodes, placements
 from registry.store.database import Database, Overtaken, Snapshot
@@ -44,11 +46,12 @@ def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetim
     report = seen.report
     with db.read() as snapshot:
         node = nodes.find_node(snapshot, report.node)
-        state = nodes.find_state(snapshot, node.id, is_brief=True) if node and node.retired_at is None else None
+        state = nodes.find_state(snapshot, node.id) if node and node.retired_at is None else None
         if state is None:
             return Heard()
         heard = Heard(is_known=is_known_list(state, seen) and is_known_firmware(state, seen))
-        told = _move_on(snapshot, state, seen, policy, now) if _is_same(state, seen) else None
+        is_same = _is_same(state, seen) and _is_told(snapshot, report, now)
+        told = _move_on(snapshot, state, seen, policy, now) if is_same else None
     if told is None:
         return heard
     try:
@@ -61,11 +64,16 @@ def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetim
 def _is_same(state: NodeState, seen: Glance) -> bool:
     report = seen.report
     known = state.digest.get(key_of(covered(state, seen)))
-    if known is None or known["said"] != seen.said or report.failures or report.host:
+    if known is None or known["said"] != seen.said or report.host or has_counted(report):
         return False
     if report.seq is not None and state.seq is not None and report.seq <= state.seq:
         return False
     return not runs.is_repeated(state, report) and receipts.find(state.receipts, report) is None
+
+
+def _is_told(snapshot: Snapshot, report: Report, now: datetime) -> bool:
+    """Tell whether all faults were told before: a log shows them at each report, and they do nothing more."""
+    return all(is_told(snapshot, replace(one, node=report.node), report.node, now) for one in report.failures)
 
 
 def covered(state: NodeState, seen: Glance) -> frozenset[str]:
@@ -84,10 +92,15 @@ def _move_on(
 ) -> dict[str, Any] | None:
     """Count the round, if that takes no event, and answer. A hold, a reset or a pass that counts needs the full way."""
     facts = load_facts(snapshot, seen.report.node, policy=policy, now=now)
-    if facts.holds or facts.conflicts or effective_have(state.have, facts.silence_seconds, policy) < state.have:
+    if facts.holds or facts.withheld or facts.conflicts:
+        return None
+    if effective_have(state.have, facts.silence_seconds, policy) < state.have:
         return None
     report, covers = seen.report, covered(state, seen)
-    results = (*runs.reported_checks(report), *derived_before(state, covers))
+    heated = heat.unchanged(state, seen, covers, policy, now)
+    if heated is None:
+        return None
+    results = (*runs.reported_checks(report), *derived_before(state, covers), *heated)
     placed = placements.units_here(snapshot, state.instance_id)
     listed = {kind: frozenset(placed.get(kind, ())) for kind in covers}
     run, row = runs.add_part(state, seen, runs.Part(results, listed, is_current=True, is_repeated=False), now)

@@ -14,6 +14,7 @@ from registry.services.devices import get_all
 from registry.services.pages import Page, PageRequest, number_of, page_of
 from registry.store import history, nodes
 from registry.store.database import Database, Snapshot
+from registry.store.filters import whole_number
 
 
 def device_history(db: Database, ref: str, filters: Mapping[str, str], page: PageRequest) -> Page:
@@ -57,15 +58,12 @@ def _is_about(item: Mapping[str, Any], subjects: Sequence[tuple[str, str]]) -> b
 
 def _asked(filters: Mapping[str, str]) -> dict[str, Any]:
     """Read the filters that need no record. Raises InvalidField."""
-    readers = (("actor", Actor.parse), ("since", parse_rfc3339), ("until", parse_rfc3339), ("sequence", _sequence))
-    types = [filters["type"]] if "type" in filters else []
-    return {"types": types, **{name: _read(name, filters.get(name), parse) for name, parse in readers}}
-
-
-def _sequence(text: str) -> int:
-    if text.isascii() and text.isdecimal() and int(text[:SEQUENCE_LENGTH]) < INT_LIMIT and len(text) < SEQUENCE_LENGTH:
-        return int(text)
-    raise ValueError("must be a whole number from 0 on")
+    readers = (("actor", Actor.parse), ("since", parse_rfc3339), ("until", parse_rfc3339))
+    return {
+        "types": [filters["type"]] if "type" in filters else [],
+        "sequence": whole_number("sequence", filters["sequence"]) if "sequence" in filters else None,
+        **{name: _read(name, filters.get(name), parse) for name, parse in readers},
+    }
 
 
 def _read(name: str, text: str | None, parse: Any) -> Any:

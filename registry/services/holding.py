@@ -11,7 +11,6 @@ from typing import Any
 
 from registry.domain.actors import SYSTEM, Actor, ActorKind, Subject, SubjectKind
 from registry.domain.events import Draft, EventType
-from registry.domain.failures import FailureKind
 from registry.domain.identifiers import Identifier
 from registry.domain.quarantine import (
     Hold,
@@ -20,12 +19,11 @@ from registry.domain.quarantine import (
     TargetKind,
     asks_for_review,
     is_in_force,
-    rule_hold_for,
 )
 from registry.domain.times import rfc3339_or_none
-from registry.services import passes
+from registry.services import passes, withholding
 from registry.services.subjects import nodes_of, of_devices, told_in_place
-from registry.services.targets import Target, identifier_ref, of_unit
+from registry.services.targets import Target, identifier_ref
 from registry.store import devices, holds
 from registry.store.database import Snapshot, Transaction, new_id
 from registry.store.devices import Device
@@ -33,6 +31,8 @@ from registry.store.holds import HoldRecord
 from registry.store.placements import open_of
 
 EXPIRED = "expired"
+SUPERSEDED = "a stronger hold of the same owner takes its place"
+"""Why a hold ended that was not released."""
 
 
 PLACE_WARNING = (
@@ -76,50 +76,6 @@ def lay(
     return record
 
 
-def is_known_to_a_person(snapshot: Snapshot, device: Device, seen_at: datetime) -> bool:
-    """Tell whether a person has released the device since something was seen on it: that person knew of it."""
-    target = of_unit(snapshot, device, None)
-    freed_at = holds.newest_release_by_person(snapshot, {*target.binds, ("unit", device.id)})
-    return freed_at is not None and seen_at <= freed_at
-
-
-def open_by_rule(
-    tx: Transaction, device: Device, kind: FailureKind, *, failure_id: str, detail: str, fault_at: datetime
-) -> HoldRecord | None:
-    """Open the hold that a fault asks for, owner `rule:<code>`; None when it asks for none.
-
-    The same fault again finds its hold open and puts what that had earned back to zero. Evidence from before a person's
-    release of the target opens nothing: that person knew.
-    """
-    wanted = rule_hold_for(kind, detail=detail)
-    if wanted is None:
-        return None
-    target = of_unit(tx, device, None)
-    if is_known_to_a_person(tx, device, fault_at):
-        return None
-    already = holds.find_open_by_owner(tx, target.binds, wanted.owner)
-    if already is not None and already.restart_at is not None and fault_at < already.restart_at:
-        return already  # it is of the time before the restart that the hold goes on from
-    if already is not None:
-        again = replace(already, fault_at=max(fault_at, already.fault_at or fault_at), restart_at=None, clean_runs=0)
-        holds.set_progress(tx, again)
-        return again
-    template = Hold(
-        id="",
-        owner=wanted.owner,
-        target_kind=target.kind,
-        target_key=target.key,
-        reason=wanted.reason,
-        opened_at=tx.now,
-        cause=wanted.cause,
-        release_policy=wanted.release_policy,
-    )
-    evidence = {"failure": failure_id}
-    return lay(
-        tx, target, template, asked={"device": device.id}, evidence=evidence, actor=wanted.owner, fault_at=fault_at
-    )
-
-
 def bind_identifier(tx: Transaction, found: Identifier, device: Device) -> list[str]:
     """Let holds that wait for an identifier meet the hardware that has just shown it; returns their ids."""
     refs = [identifier_ref(found.kind, found.type, found.value, vendor) for vendor in (found.vendor, None)]
@@ -131,7 +87,10 @@ def bind_identifier(tx: Transaction, found: Identifier, device: Device) -> list[
 
 
 def end(tx: Transaction, record: HoldRecord, *, reason: str, actor: Actor, evidence: Any = None) -> HoldRecord:
-    """End a hold with its event. A person's release puts the passes of the nodes it met back, a rule's keeps them."""
+    """End a hold with its event. A person's release puts the passes of the nodes it met back, a rule's keeps them.
+
+    A person's release also settles what the breaker withheld on the same target.
+    """
     units = units_of(tx, record)
     where = _machines(record) or nodes_of(tx, units)
     holds.end_hold(tx, record.hold.id, released_by=actor, reason=reason.strip())
@@ -147,6 +106,7 @@ def end(tx: Transaction, record: HoldRecord, *, reason: str, actor: Actor, evide
     if actor.kind is ActorKind.OPERATOR:
         for name in where:
             passes.released_on(tx, name, detail=record.hold.id, actor=actor)
+        withholding.dismiss(tx, holds.binds_of(tx, record.hold.id), reason=reason.strip(), actor=actor)
     ended = holds.find_hold(tx, record.hold.id)
     return ended or record
 
@@ -159,9 +119,11 @@ def release_expired(tx: Transaction) -> None:
 
 def release_with_instance(tx: Transaction, instance_id: str) -> None:
     """End the holds that rest on places of an instance which is gone, on what was swapped out of them too."""
+    reason = "the instance that this place belonged to has ended"
     for record in holds.get_holds(tx, holds.open_on_ever_placed(tx, instance_id)).values():
         if record.hold.match is HoldMatch.PLACE:
-            end(tx, record, reason="the instance that this place belonged to has ended", actor=SYSTEM)
+            end(tx, record, reason=reason, actor=SYSTEM)
+    withholding.end_with_place(tx, instance_id, reason=reason, actor=SYSTEM)
 
 
 def units_of(snapshot: Snapshot, record: HoldRecord) -> list[Device]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from registry.domain.actors import Actor
-from registry.domain.checks import count_check, identity_check
+from registry.domain.checks import awaited_until, count_check, identity_check
 from registry.domain.errors import CoversRequired, FieldError, InvalidField
 from registry.domain.glance import Glance
 from registry.domain.identifiers import identifiers_of
@@ -22,6 +23,7 @@ from registry.services.listing import Applied, Listing, apply_list, note_attribu
 from registry.services.lives import Arrival
 from registry.store import devices, nodes
 from registry.store.database import Transaction, to_micros
+from registry.store.lines import lines_of, save_lines
 from registry.store.placements import open_here, units_here
 from registry.store.profiles import waivers_of
 
@@ -30,7 +32,8 @@ from registry.store.profiles import waivers_of
 class Taken:
     """What a list amounted to: the checks made of it, and the units it showed, by kind.
 
-    `is_plain`: every entry is a unit by its own identifiers, so that the same list would be matched the same way.
+    `is_plain`: every entry is a unit by its own identifiers and none is awaited, so that the same list would come to
+    the same.
     """
 
     derived: tuple[CheckResult, ...] = ()
@@ -100,13 +103,19 @@ def take_list(
 def _learn_firmware(tx: Transaction, arrival: Arrival, report: Report, covers: frozenset[str], actor: Actor) -> None:
     """Note what was flashed on devices of a list that is otherwise known."""
     listing = _listing(tx, arrival, report, covers, actor)
+    lines = lines_of(tx, arrival.node.id)
     for kind in covers:
         entries = [one for one in listing.entries if one.kind == kind]
-        for entry, line in zip(entries, arrival.state.entries[kind], strict=True):
-            if line["firmware"] == entry.firmware:
-                continue
+        changed = [
+            (entry, line)
+            for entry, line in zip(entries, lines[kind], strict=True)
+            if line["firmware"] != entry.firmware
+        ]
+        for entry, line in changed:
             line["firmware"] = dict(entry.firmware)
             note_attributes(tx, listing, entry, devices.get_devices(tx, [line["id"]])[line["id"]])
+        if changed:
+            save_lines(tx, arrival.node.id, kind, lines[kind])
 
 
 def _listing(tx: Transaction, arrival: Arrival, report: Report, covers: frozenset[str], actor: Actor) -> Listing:
@@ -129,7 +138,7 @@ def _take_new(
     nodes.save_state(tx, state)  # what follows from a list may write the row, so it is read again below
     applied = apply_list(tx, _listing(tx, arrival, report, covers, actor), policy)
     if fresh:
-        attach_waiting(tx, arrival.node, arrival.boot, fresh, actor)
+        attach_waiting(tx, arrival.node, arrival.boot, fresh, actor, policy)
     arrival.reload(tx)
     state = arrival.state
     after = _placed_ids(tx, arrival, covers)
@@ -137,13 +146,18 @@ def _take_new(
         passes.reset(tx, arrival.node.name, state, why="devices_changed", detail=None, actor=actor)
         state.counted_start = state.counted_end = None
     _keep_lines(tx, arrival, report, covers, applied)
+    awaited = {kind: awaited_until(kind, arrival.boot.started_at, policy, tx.now) for kind in covers}
+    derived = _derive(report, applied, covers, expected, awaited)
     ways = {one.matched_by for one in applied.matches}
     outcomes = {one.outcome for one in applied.matches}
     return Taken(
-        _derive(report, applied, covers, expected),
+        derived,
         {kind: applied.unit_ids(kind) for kind in covers},
-        # An entry that is a unit by somebody's ruling may print what a later hold is waiting for.
-        is_plain=outcomes <= {Outcome.KNOWN, Outcome.NEW} and MatchedBy.RULING not in ways,
+        # An entry that is a unit by somebody's ruling may print what a later hold is waiting for, and a list that lacks
+        # devices which may still come means something else when the wait is over.
+        is_plain=outcomes <= {Outcome.KNOWN, Outcome.NEW}
+        and MatchedBy.RULING not in ways
+        and not _is_awaiting(derived),
     )
 
 
@@ -155,16 +169,32 @@ def _placed_ids(tx: Transaction, arrival: Arrival, covers: frozenset[str]) -> se
 # --- which checks it makes ------------------------------------------------------------------------------------------
 
 
-def _derive(report: Report, applied: Applied, covers: frozenset[str], expected: Expectation) -> tuple[CheckResult, ...]:
+def _derive(
+    report: Report,
+    applied: Applied,
+    covers: frozenset[str],
+    expected: Expectation,
+    awaited: Mapping[str, datetime | None],
+) -> tuple[CheckResult, ...]:
     derived = []
     for kind in sorted(covers):
         entries = [one.entry for one in applied.listed(kind)]
-        counted = count_check(kind, len(entries), expected.counts.get(kind), kind in report.partial)
+        counted = count_check(
+            kind,
+            len(entries),
+            expected.counts.get(kind),
+            is_partial=kind in report.partial,
+            awaited_until=awaited[kind],
+        )
         derived += [counted] if counted else []
         derived += _model_checks(kind, entries, expected.profile)
     if Kind.GPU in covers:
         derived.append(identity_check(Kind.GPU, applied.matches))
     return tuple(derived)
+
+
+def _is_awaiting(derived: tuple[CheckResult, ...]) -> bool:
+    return any(one.status is CheckStatus.UNKNOWN and one.name.endswith(".count") for one in derived)
 
 
 def _model_checks(kind: str, entries: list[DeviceEntry], profile: Profile | None) -> list[CheckResult]:
@@ -190,12 +220,13 @@ def _keep_lines(tx: Transaction, arrival: Arrival, report: Report, covers: froze
     slots = {one.device_id: one.slot for one in open_here(tx, state.instance_id)}
     for kind in covers:
         lines = [_line(applied, match.index, slots) for match in applied.listed(kind)]
-        state.entries[kind] = lines
+        save_lines(tx, arrival.node.id, kind, lines)
         state.readings[kind] = [dict(match.entry.readings) for match in applied.listed(kind)]
         state.listed[kind] = {
             "first": state.listed.get(kind, {}).get("first", to_micros(tx.now)),
             "count": len(lines),
             "partial": kind in report.partial,
+            "hot": state.listed.get(kind, {}).get("hot", {}),
             "unidentified": [
                 {"kind": kind, "serial": one["serial"], "uuid": one["uuid"], "slot": one["slot"]}
                 for one in lines

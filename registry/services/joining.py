@@ -78,7 +78,7 @@ def _is_superseded(tx: Transaction, trade: Trade) -> bool:
     """Whether this instance has reported and another one has since: its reports would be refused anyway."""
     node = nodes.find_node(tx, trade.node)
     instance = nodes.find_instance(tx, node.id, trade.provider_id) if node else None
-    state = nodes.find_state(tx, node.id, is_brief=True) if node and instance else None
+    state = nodes.find_state(tx, node.id) if node and instance else None
     return instance is not None and state is not None and state.instance_id != instance.id
 
 

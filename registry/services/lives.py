@@ -16,6 +16,7 @@ from registry.services.holding import release_with_instance
 from registry.services.listing import close_all
 from registry.store import nodes, placements
 from registry.store.database import Transaction
+from registry.store.lines import forget_lines
 from registry.store.nodes import Boot, Instance, Node, NodeState
 
 _HOST_RULES = (IdentifierType.SERIAL, IdentifierType.UUID)
@@ -79,7 +80,8 @@ def _begin_instance(
     passes.reset(tx, node.name, state, why="instance_replaced", detail=report.provider_id, actor=actor)
     _node_event(tx, EventType.NODE_REPLACED, node, actor, {"from": old.provider_id, "to": report.provider_id})
     state.instance_id = instance.id
-    state.entries, state.readings = {}, {}
+    state.readings = {}
+    forget_lines(tx, node.id)
     return instance, state
 
 

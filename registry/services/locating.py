@@ -63,7 +63,7 @@ def locate(
     is_of_device = reported.device is not None or slot is not None
     if boot is not None:
         return replace(located, boot=boot, is_past=is_past, is_of_device=is_of_device)
-    is_past = _is_past(tx, located.node, located.boot, reported.occurred_at)
+    is_past = is_past or _is_past(tx, located.node, located.boot, reported.occurred_at)
     return replace(located, is_past=is_past, is_of_boot=not is_past, is_of_device=is_of_device)
 
 

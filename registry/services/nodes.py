@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,37 +12,48 @@ from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.errors import FieldError, InvalidField, NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.known import Outcome
-from registry.domain.node_status import node_status
+from registry.domain.node_status import NodeStatus, node_status
 from registry.domain.policy import Policy
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import disputes, passes
 from registry.services.admission import decide_in
 from registry.services.listing import close_all
-from registry.services.pages import Page, PageRequest, page_of, slice_of
+from registry.services.pages import Page, PageRequest, slice_of
 from registry.services.subjects import of_devices, told
 from registry.store import devices, nodes, placements, profiles, search
 from registry.store.database import Database, Snapshot, Transaction
+from registry.store.lines import forget_lines, lines_of
 from registry.store.nodes import Node, NodeState
 from registry.store.profiles import Waiver
 
+LOOKED_AT_MAX = 500
+"""Nodes whose state is judged for one page by state, so that a request ends soon in a fleet of any size."""
+
 
 def list_nodes(db: Database, filters: Mapping[str, str], page: PageRequest, *, policy: Policy, now: datetime) -> Page:
-    """Return nodes by name, state, profile, zone, provider_id or boot_id. The state is judged for each at `now`."""
-    wanted = {name: value for name, value in filters.items() if name != "state"}
+    """Return nodes by any of their fields. The state is judged for each at `now`, and for LOOKED_AT_MAX at most.
+
+    So a page by state may have fewer nodes than asked for, even none, and more may follow.
+    """
+    state = filters.get("state")
+    wanted = {**_narrow(state, now), **{name: value for name, value in filters.items() if name != "state"}}
+    part = replace(slice_of(page), limit=LOOKED_AT_MAX if state else page.limit)
+    found: list[dict[str, Any]] = []
     with db.read() as snapshot:
-        found: list[dict[str, Any]] = []
-        part = slice_of(page)
-        while True:
-            rows = search.list_nodes(snapshot, wanted, part)
-            for id_, name in rows[: part.limit]:
-                shown = {**_shown(snapshot, name, policy, now), "_id": id_}
-                found += [shown] if filters.get("state") in (None, shown["state"]) else []
-            if len(rows) <= part.limit or len(found) > page.limit:
-                break
-            part = search.Slice(part.limit, rows[part.limit - 1][0], part.newest_first)
-        has_more = len(found) > page.limit or len(rows) > part.limit
-        kept = found[: page.limit] + ([found[-1]] if has_more else [])
-    return page_of(kept, page, lambda one: str(one["_id"]), lambda one: {k: v for k, v in one.items() if k != "_id"})
+        rows = search.list_nodes(snapshot, wanted, part)
+        for at, (id_, name) in enumerate(rows[: part.limit], start=1):
+            shown = _shown(snapshot, name, policy, now)
+            found += [shown] if state in (None, shown["state"]) else []
+            if at < len(rows) and (at == part.limit or len(found) == page.limit):
+                return Page(found, id_)
+    return Page(found, None)
+
+
+def _narrow(state: str | None, now: datetime) -> dict[str, str]:
+    """What a node of a state has at least, as filters: it finds the few without a look at the others."""
+    if state == NodeStatus.RETIRED:
+        return {"retired_at": "1970-01-01T00:00:00Z.."}
+    return {"maintenance_until": f"{rfc3339(now)}.."} if state == NodeStatus.MAINTENANCE else {}
 
 
 def show_node(db: Database, name: str, *, policy: Policy, now: datetime) -> dict[str, Any]:
@@ -90,8 +102,8 @@ def _details(snapshot: Snapshot, node: Node, state: NodeState | None, now: datet
         return {"devices": [], "missing": [], "checks": [], "waivers": [], "host": {}}
     lines = [
         {**line, "readings": readings}
-        for kind in sorted(state.entries, reverse=True)
-        for line, readings in zip(state.entries[kind], state.readings.get(kind, []), strict=True)
+        for kind, listed in sorted(lines_of(snapshot, node.id).items(), reverse=True)
+        for line, readings in zip(listed, state.readings.get(kind, []), strict=True)
     ]
     states = search.states_of(snapshot, [line["id"] for line in lines if line["id"]], now)
     gone = placements.missing_here(snapshot, state.instance_id)
@@ -146,7 +158,8 @@ def _retire(tx: Transaction, node: Node, reason: str | None, actor: Actor) -> No
         state = nodes.find_state(tx, node.id) or state
         passes.reset(tx, node.name, state, why="retired", detail=reason, actor=actor)
         state.digest, state.listed, state.checks, state.runs = {}, {}, {}, []
-        state.entries, state.readings = {}, {}
+        state.readings = {}
+        forget_lines(tx, node.id)
         state.counted_start = state.counted_end = None
         nodes.save_state(tx, state)
     nodes.set_node(tx, node.id, retired_at=tx.now)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.events import Draft, EventType
 from registry.store.database import Transaction
+from registry.store.lines import lines_of
 from registry.store.nodes import NodeState, find_node, find_state, save_state
 
 
@@ -27,10 +28,10 @@ def device_left(tx: Transaction, name: str, device_id: str, kind: str, *, to: st
     """Note that a device which this node listed was listed elsewhere since: its list is of one device too many now."""
     node = find_node(tx, name)
     state = find_state(tx, node.id, lock=True) if node else None
-    if state is None:
+    if node is None or state is None:
         return
     listed = state.listed.get(kind)  # none yet in a boot that has sent no list
-    if listed is not None and any(line["id"] == device_id for line in state.entries.get(kind, [])):
+    if listed is not None and any(line["id"] == device_id for line in lines_of(tx, node.id).get(kind, [])):
         listed["count"] -= 1
     state.counted_start = state.counted_end = None
     state.digest = {}

@@ -20,14 +20,17 @@ from registry.domain.quarantine import (
     stronger_of,
     validate_opening,
 )
-from registry.services.holding import PLACE_WARNING, end, lay, release_expired, shown
+from registry.services.holding import PLACE_WARNING, SUPERSEDED, end, lay, release_expired, shown
 from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.targets import Target, find_units, refusal, resolve
-from registry.store import devices, holds, nodes, search
+from registry.services.withholding import dismiss
+from registry.store import devices, holds, nodes, search, withheld
 from registry.store.database import Database, Snapshot, Transaction
 from registry.store.devices import Device
 from registry.store.holds import HoldRecord
 from registry.store.placements import open_here
+
+WITHHELD_SETTLED = "What the breaker withheld here stands no more."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def _open(
         return {"target": dict(asked), "outcome": "already_open", "quarantine": shown(tx, already, tx.now)}
     if already is not None:
         template = stronger_of(template, already.hold)
-        end(tx, already, reason="a stronger hold of the same owner takes its place", actor=SYSTEM)
+        end(tx, already, reason=SUPERSEDED, actor=SYSTEM)
     record = lay(tx, target, template, asked=asked, evidence=command.evidence, actor=actor, fault_at=tx.now)
     item = {"target": dict(asked), "outcome": "opened", "quarantine": shown(tx, record, tx.now)}
     remark = _remark(tx, target, already)
@@ -221,23 +224,30 @@ def _release(
             f"Devices on {target.node} are in quarantine and not named here: {words}. Name them, or release them first."
         )
         return {"target": dict(asked), "outcome": "refused", "code": "invalid_field", "message": message}
-    if not records:
+    standing = withheld.standing_on(snapshot, _reach(target))
+    if not records and not standing:
         return {"target": dict(asked), "outcome": "not_held", "quarantines": []}
     if tx is not None:
         records = [end(tx, record, reason=reason, actor=actor) for record in records]
-    return {"target": dict(asked), "outcome": "released", "quarantines": [shown(snapshot, one, now) for one in records]}
+        dismiss(tx, _reach(target), reason=reason.strip(), actor=actor)
+    item = {"target": dict(asked), "outcome": "released", "quarantines": [shown(snapshot, one, now) for one in records]}
+    return {**item, "message": WITHHELD_SETTLED} if standing else item
 
 
 def _open_on(snapshot: Snapshot, target: Target) -> list[HoldRecord]:
     """Every open hold on a target: for a device those on its board and on its units."""
-    binds = [
+    ids = {one for group in holds.open_on(snapshot, _reach(target)).values() for one in group}
+    return sorted(holds.get_holds(snapshot, ids).values(), key=lambda one: one.hold.id)
+
+
+def _reach(target: Target) -> list[tuple[str, str]]:
+    """All that a hold on a target, or on a part of it, may bind."""
+    return [
         *target.binds,
         *(("unit", one.id) for one in target.units),
         *(("board", one.board_id) for one in target.units),
         *([("name", target.node), ("asked", target.node)] if target.node else []),
     ]
-    ids = {one for group in holds.open_on(snapshot, binds).values() for one in group}
-    return sorted(holds.get_holds(snapshot, ids).values(), key=lambda one: one.hold.id)
 
 
 def _unnamed_on(snapshot: Snapshot, name: str, named: set[str]) -> list[Device]:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -11,26 +12,30 @@ from typing import Any
 from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.canonical import JSON
 from registry.domain.checks import CLEAN, CheckState
+from registry.domain.errors import DeviceAmbiguous, Forbidden, NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.glance import Glance, glance_of
 from registry.domain.identity import check_slots
+from registry.domain.naming import without_device
 from registry.domain.passes import Because, Run, Verdict, effective_have, resets
 from registry.domain.policy import Policy
-from registry.domain.reports import CheckStatus, Notice, Report
+from registry.domain.reports import CheckStatus, Notice, Report, ReportedFailure
 from registry.domain.times import rfc3339
-from registry.services import heartbeat, passes, receipts, runs
+from registry.services import heartbeat, heat, passes, receipts, runs
 from registry.services.admission import decide_in, expected_counts
 from registry.services.cures import count_towards_release
+from registry.services.evidence import take_findings, take_late_findings
 from registry.services.failures import record_in
 from registry.services.inventory import Expectation, Taken, covered_kinds, take_list
 from registry.services.life import silence
 from registry.services.lives import Arrival, arrive, note_host
+from registry.services.naming import as_listed
 from registry.services.profiles import find_profile
 from registry.services.receipts import PassAnswer
-from registry.services.subjects import of_devices
-from registry.store import devices, nodes
+from registry.services.subjects import of_units
+from registry.store import nodes
 from registry.store.database import Database, Transaction
-from registry.store.placements import units_here
+from registry.store.placements import boards_here, units_here
 from registry.store.profiles import waivers_of
 
 
@@ -75,7 +80,7 @@ def _accept(tx: Transaction, seen: Glance, read: Callable[[], Report], actor: Ac
     arrival = arrive(tx, report, node, state, actor)
     notices: list[Notice] = []
     if _is_late(arrival, report):
-        verdict = _keep_evidence(tx, arrival, report, actor)
+        verdict = _keep_evidence(tx, arrival, report, actor, policy)
     else:
         notices = [*note_host(tx, arrival, report, actor), *runs.notices_on(seen)]
         verdict = _apply(tx, arrival, seen, read, actor, policy)
@@ -114,20 +119,43 @@ def _is_late(arrival: Arrival, report: Report) -> bool:
     return report.seq is not None and arrival.state.seq is not None and report.seq <= arrival.state.seq
 
 
-def _keep_evidence(tx: Transaction, arrival: Arrival, report: Report, actor: Actor) -> Verdict:
+def _keep_evidence(tx: Transaction, arrival: Arrival, report: Report, actor: Actor, policy: Policy) -> Verdict:
     """Put the faults of a late message on record, and nothing else."""
-    _record_failures(tx, arrival, report, actor)
+    report = as_listed(tx, arrival, report)
+    _record_failures(tx, arrival, report, actor, policy)
+    take_late_findings(tx, arrival, report, actor, policy)
     return Verdict(counted=False, because=Because.NOT_CURRENT, detail="boot" if arrival.is_past else "seq")
 
 
-def _record_failures(tx: Transaction, arrival: Arrival, report: Report, actor: Actor) -> None:
+def _record_failures(tx: Transaction, arrival: Arrival, report: Report, actor: Actor, policy: Policy) -> None:
     """Record the faults of a report. They work on the node's saved row, so it is saved before and read again after."""
     if not report.failures:
         return
     nodes.save_state(tx, arrival.state)
     for failure in report.failures:
-        record_in(tx, failure, actor=actor, node_scope=report.node, boot=arrival.boot, is_past=arrival.is_past)
+        seen_here = replace(failure, node=report.node)
+        try:
+            _record_failure(tx, arrival, seen_here, actor, policy)
+        except (NotFound, Forbidden, DeviceAmbiguous):
+            # A tool may name what no list has shown yet, or what was here before: no reason to refuse the report.
+            _record_failure(tx, arrival, without_device(seen_here), actor, policy)
     arrival.reload(tx)
+
+
+def _record_failure(
+    tx: Transaction, arrival: Arrival, failure: ReportedFailure, actor: Actor, policy: Policy
+) -> None:
+    """Record one fault. One of an earlier boot, which a log still shows, is not of the boot that tells of it."""
+    is_earlier = (failure.evidence or {}).get("earlier_boot") is True
+    record_in(
+        tx,
+        failure,
+        actor=actor,
+        node_scope=failure.node,
+        policy=policy,
+        boot=None if is_earlier else arrival.boot,
+        is_past=arrival.is_past or is_earlier,
+    )
 
 
 # --- what the message changes ---------------------------------------------------------------------------------------
@@ -151,8 +179,11 @@ def _apply(
     taken = Taken()
     if not is_old:
         taken = take_list(tx, arrival, seen, read, covers, expected, actor=actor, policy=policy)
-    _record_failures(tx, arrival, report, actor)
-    results = () if is_old else (*runs.reported_checks(report), *taken.derived)
+    report = as_listed(tx, arrival, report)
+    _record_failures(tx, arrival, report, actor, policy)
+    heated = () if is_old else heat.judge(tx, arrival.state, covers, policy)
+    results = () if is_old else (*runs.reported_checks(report), *taken.derived, *heated)
+    take_findings(tx, arrival, report, results, actor, policy)
     part = runs.Part(results, taken.listed, is_current=True, is_repeated=is_repeated)
     verdict = _judge(tx, arrival, seen, part, expected, policy, actor)
     heartbeat.forget(arrival.state, covers)
@@ -207,23 +238,21 @@ def _judge(
         return verdict
     had = state.have
     runs.count(state, run, row, policy.pass_count)
-    covered = [one for group in placed.values() for one in group]
     if had < policy.pass_count:
-        _pass_event(tx, arrival, run, covered, policy, actor)
-    count_towards_release(tx, arrival.instance.id, frozenset(covered), run, arrival.boot, policy)
+        _pass_event(tx, arrival, run, policy, actor)
+    covered = frozenset(one for group in placed.values() for one in group)
+    count_towards_release(tx, arrival.instance.id, covered, run, arrival.boot, policy)
     return verdict
 
 
-def _pass_event(
-    tx: Transaction, arrival: Arrival, run: Run, covered: Sequence[str], policy: Policy, actor: Actor
-) -> None:
+def _pass_event(tx: Transaction, arrival: Arrival, run: Run, policy: Policy, actor: Actor) -> None:
     data: dict[str, JSON] = {
         "node": arrival.node.name,
         "run_id": run.run_id,
         "have": arrival.state.have,
         "need": policy.pass_count,
     }
-    subjects = of_devices(devices.get_devices(tx, covered).values(), nodes=[arrival.node.name])
+    subjects = of_units(boards_here(tx, arrival.instance.id), nodes=[arrival.node.name])
     tx.record(Draft(EventType.PASS_COUNTED, actor, subjects, data))
 
 

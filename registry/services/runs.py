@@ -87,8 +87,9 @@ def add_part(state: NodeState, seen: Glance, part: Part, now: datetime) -> tuple
     run_id = report.run_id or report.report_id
     row = next((one for one in state.runs if one["id"] == run_id), None)
     if row is None:
-        row = {"id": run_id, "first": to_micros(now), "results": {}, "listed": {}, "stamps": []}
+        row = {"id": run_id, "first": to_micros(now)}
         state.runs = [*state.runs[-(RUNS_KEPT - 1) :], row]
+    row.update({name: row.get(name) or empty for name, empty in (("results", {}), ("listed", {}), ("stamps", []))})
     for result in part.results:
         before = row["results"].get(result.name)
         statuses = [result.status, *([CheckStatus(before)] if before else [])]
@@ -166,13 +167,15 @@ def verdict_on(
     )
 
 
-def count(state: NodeState, run: Run, row: Mapping[str, Any], need: int) -> None:
+def count(state: NodeState, run: Run, row: dict[str, Any], need: int) -> None:
     """Let a round count."""
     state.have = min(state.have + 1, need)
     state.counted_total += 1
     state.counted_start, state.counted_end = run.times.start, run.times.end
     state.passes["counted"] = [*state.passes.get("counted", [])[-(COUNTED_KEPT - 1) :], run.run_id]
     state.passes["stamps"] = [*state.passes.get("stamps", []), *row["stamps"]][-STAMPS_KEPT:]
+    # It counts once, whatever else comes of it; what it found is not asked for again.
+    del row["results"], row["listed"], row["stamps"]
 
 
 def advance_checks(

@@ -14,10 +14,15 @@ from registry.store.placements import Placement, open_of
 
 def of_devices(units: Iterable[Device], *, nodes: Iterable[str | None] = ()) -> tuple[Subject, ...]:
     """Give every unit, every board of theirs, and the nodes concerned."""
+    return of_units(((one.id, one.board_id) for one in units), nodes=nodes)
+
+
+def of_units(units: Iterable[tuple[str, str]], *, nodes: Iterable[str | None] = ()) -> tuple[Subject, ...]:
+    """Give the same for units by their own ids and their boards'."""
     units = list(units)
     return (
-        *(Subject(SubjectKind.DEVICE, one.id) for one in units),
-        *(Subject(SubjectKind.BOARD, one) for one in dict.fromkeys(unit.board_id for unit in units)),
+        *(Subject(SubjectKind.DEVICE, one) for one, _ in units),
+        *(Subject(SubjectKind.BOARD, one) for one in dict.fromkeys(board for _, board in units)),
         *(Subject(SubjectKind.NODE, name) for name in dict.fromkeys(nodes) if name),
     )
 

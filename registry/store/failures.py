@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ class Failure:
     """One fault as recorded. `ref` is the device as the reporter named it, `occurred_at` the reporter's claim.
 
     `failure_id` is unique within `id_scope`: the node whose own message it was in, or nobody's. Nodes need not agree.
+    `muted` says why the fault has no effect whatever its code: it is None for nearly all.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Failure:
     count: int
     last_at: datetime
     is_unattached: bool
+    muted: str | None
     message: str | None
     evidence: Any
 
@@ -72,28 +74,38 @@ def find_failure(snapshot: Snapshot, id_: str) -> Failure | None:
     return failure_of(row) if row else None
 
 
-def find_by_failure_id(snapshot: Snapshot, id_scope: str, failure_id: str) -> Failure | None:
-    """Return the failure that was reported under this id."""
+def find_same(
+    snapshot: Snapshot,
+    code: str,
+    device_id: str,
+    *,
+    boot_id: str | None,
+    occurred_at: datetime | None,
+    effect: str,
+    muted: str | None,
+) -> Failure | None:
+    """Return the failure of this code on this device that another sight belongs to.
+
+    It is the one that was seen at this very time, which is the same event even where somebody has withdrawn it; or the
+    one that this boot has shown already, if it had the effect that the code has now.
+    """
+    moment = to_micros(occurred_at)
     row = snapshot.one(
-        f"SELECT {COLUMNS} FROM failure f WHERE f.id_scope = ? AND f.failure_id = ?", (id_scope, failure_id)
+        f"SELECT {COLUMNS} FROM failure f WHERE f.device_id = ? AND f.code = ? AND (f.occurred_at = ? "
+        "OR (f.boot_id = ? AND f.effect = ? AND COALESCE(f.muted, '') = ? AND f.state = 'active')) "
+        "ORDER BY CASE WHEN f.occurred_at = ? THEN 0 ELSE 1 END, f.id LIMIT 1",
+        (device_id, code, moment, boot_id, effect, muted or "", moment),
     )
     return failure_of(row) if row else None
 
 
-def find_same(snapshot: Snapshot, code: str, device_id: str, boot_id: str) -> Failure | None:
-    """Return the active failure of this code that this boot has shown on this device already."""
+def is_shown_in_boot(snapshot: Snapshot, code: str, device_id: str, boot_id: str) -> bool:
+    """Tell whether this boot has shown a fault of this code on this device that was not muted, withdrawn ones too."""
     row = snapshot.one(
-        f"SELECT {COLUMNS} FROM failure f WHERE f.device_id = ? AND f.code = ? AND f.boot_id = ? "
-        "AND f.state = 'active' ORDER BY f.id LIMIT 1",
+        "SELECT 1 FROM failure WHERE device_id = ? AND code = ? AND boot_id = ? AND muted IS NULL LIMIT 1",
         (device_id, code, boot_id),
     )
-    return failure_of(row) if row else None
-
-
-def count_again(tx: Transaction, failure: Failure, at: datetime) -> Failure:
-    """Count one more sight of a failure that is on record, seen at this time."""
-    tx.execute("UPDATE failure SET count = count + 1, last_at = ? WHERE id = ?", (to_micros(at), failure.id))
-    return replace(failure, count=failure.count + 1, last_at=at)
+    return row is not None
 
 
 def insert_failure(tx: Transaction, failure: Failure) -> None:

@@ -20,6 +20,11 @@ RANGE = ".."
 """Between the two times of a range, of which either may be left out. The second is exclusive."""
 
 
+PROSE_BEGINS = 64
+"""How much of a prose an index has: PostgreSQL refuses entries of more than a third of a page (`nbtsort.c`), 2,704
+bytes, which a reason may be longer than."""
+
+
 class Sort(StrEnum):
     """How the text of a filter is read."""
 
@@ -27,6 +32,7 @@ class Sort(StrEnum):
     TIME = "time"
     FLAG = "flag"
     NUMBER = "number"
+    PROSE = "prose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +66,28 @@ def where(parts: Iterable[Condition]) -> tuple[str, list[Any]]:
     return (f" WHERE {text}" if text else ""), [value for _, values in found for value in values]
 
 
+def whole_number(name: str, text: str) -> int:
+    """Read the text of a filter as a number from 0 on. Raises InvalidField, naming the parameter."""
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) < INT_LIMIT):
+        raise _refused(name, "must be a whole number from 0 on")
+    return int(text)
+
+
 def _condition(name: str, column: Column, text: str) -> list[Condition]:
     if column.sort is Sort.TIME:
         return _times(name, column.sql, text)
+    if column.sort is Sort.PROSE:
+        return [
+            (f"substr({column.sql}, 1, {PROSE_BEGINS}) = ?", (text[:PROSE_BEGINS],)),
+            (f"{column.sql} = ?", (text,)),
+        ]
     if column.sort is Sort.FLAG:
         if text not in {"true", "false"}:
             raise _refused(name, "must be true or false")
         # A literal, so that an index over the rare ones alone is used.
         return [(f"{column.sql} = {int(text == 'true')}", ())]
     if column.sort is Sort.NUMBER:
-        if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) < INT_LIMIT):
-            raise _refused(name, "must be a whole number from 0 on")
-        return [(f"{column.sql} = ?", (int(text),))]
+        return [(f"{column.sql} = ?", (whole_number(name, text),))]
     return [(f"{column.sql} = ?", (text,))]
 
 

@@ -44,11 +44,12 @@ class Bind:
     device_id: str | None
 
 
-COLUMNS = (
-    "q.id, q.state, q.owner, q.target_kind, q.target_key, q.target, q.scope, q.match, q.reason, q.cause, q.ticket, "
-    "q.release_policy, q.is_permanent, q.is_drain, q.opened_at, q.review_at, q.expires_at, q.fault_at, q.restart_at, "
-    "q.clean_runs, q.released_at, q.released_by, q.release_reason, q.evidence"
+_NAMES = (
+    *("id", "state", "owner", "target_kind", "target_key", "target", "scope", "match", "reason", "cause", "ticket"),
+    *("release_policy", "is_permanent", "is_drain", "opened_at", "review_at", "expires_at", "fault_at", "restart_at"),
+    *("clean_runs", "released_at", "released_by", "release_reason", "evidence"),
 )
+COLUMNS = ", ".join(f"q.{name}" for name in _NAMES)
 
 
 HELD = (
@@ -61,55 +62,40 @@ HELD = (
 
 def record_of(row: Sequence[Any]) -> HoldRecord:
     """Make a record of a row of `COLUMNS`."""
-    (
-        id_,
-        state,
-        owner,
-        target_kind,
-        target_key,
-        target,
-        scope,
-        match,
-        reason,
-        cause,
-        ticket,
-        release_policy,
-        permanent,
-        drain,
-        opened,
-        review,
-        expires,
-        fault,
-        restart,
-        clean_runs,
-        released,
-        released_by,
-        release_reason,
-        evidence,
-    ) = row
-    at = from_micros
-    hold = Hold(
-        id=id_,
-        owner=Actor.parse(owner),
-        target_kind=TargetKind(target_kind),
-        target_key=target_key,
-        reason=reason,
-        opened_at=at(opened),
-        state=HoldState(state),
-        scope=Scope(scope) if scope else None,
-        match=HoldMatch(match),
-        cause=cause,
-        ticket=ticket,
-        release_policy=ReleasePolicy(release_policy),
-        permanent=bool(permanent),
-        drain=bool(drain),
-        review_at=at(review),
-        expires_at=at(expires),
-        released_at=at(released),
-        released_by=Actor.parse(released_by) if released_by else None,
-        release_reason=release_reason,
+    cells = dict(zip(_NAMES, row, strict=True))
+    return HoldRecord(
+        hold=_hold_of(cells),
+        target=json.loads(cells["target"]),
+        evidence=json.loads(cells["evidence"]),
+        fault_at=from_micros(cells["fault_at"]),
+        restart_at=from_micros(cells["restart_at"]),
+        clean_runs=cells["clean_runs"],
     )
-    return HoldRecord(hold, json.loads(target), json.loads(evidence), at(fault), at(restart), clean_runs)
+
+
+def _hold_of(cells: Mapping[str, Any]) -> Hold:
+    scope, released_by = cells["scope"], cells["released_by"]
+    return Hold(
+        id=cells["id"],
+        owner=Actor.parse(cells["owner"]),
+        target_kind=TargetKind(cells["target_kind"]),
+        target_key=cells["target_key"],
+        reason=cells["reason"],
+        opened_at=from_micros(cells["opened_at"]),
+        state=HoldState(cells["state"]),
+        scope=Scope(scope) if scope else None,
+        match=HoldMatch(cells["match"]),
+        cause=cells["cause"],
+        ticket=cells["ticket"],
+        release_policy=ReleasePolicy(cells["release_policy"]),
+        permanent=bool(cells["is_permanent"]),
+        drain=bool(cells["is_drain"]),
+        review_at=from_micros(cells["review_at"]),
+        expires_at=from_micros(cells["expires_at"]),
+        released_at=from_micros(cells["released_at"]),
+        released_by=Actor.parse(released_by) if released_by else None,
+        release_reason=cells["release_reason"],
+    )
 
 
 def find_hold(snapshot: Snapshot, hold_id: str) -> HoldRecord | None:
@@ -260,6 +246,19 @@ def newest_release_by_person(snapshot: Snapshot, binds: Iterable[tuple[str, str]
         if row and row[0] is not None:
             newest = max(newest or 0, row[0])
     return from_micros(newest)
+
+
+def rule_releases(snapshot: Snapshot, binds: Iterable[tuple[str, str]], *, besides: str) -> list[datetime]:
+    """Return when holds of rules on any of these were released, for whatever reason `besides` one."""
+    found: list[datetime] = []
+    for kind, ref in binds:
+        rows = snapshot.all(
+            "SELECT q.released_at FROM hold_target t JOIN quarantine q ON q.id = t.quarantine_id "
+            "WHERE t.kind = ? AND t.ref = ? AND q.released_at IS NOT NULL AND q.owner LIKE ? AND q.release_reason <> ?",
+            (kind, ref, "rule:%", besides),
+        )
+        found += [from_micros(row[0]) for row in rows]
+    return found
 
 
 def binds_of(snapshot: Snapshot, hold_id: str) -> list[tuple[str, str]]:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
 from registry.domain.checks import CheckState
-from registry.domain.reports import CheckResult, CheckStatus
+from registry.store.check_column import dump_checks, load_checks
 from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
 
 
@@ -53,9 +53,9 @@ class Boot:
 class NodeState:
     """The row that a node's own reports rewrite, and nothing but they.
 
-    `listed` holds per kind what the last list amounted to and when the first of this boot came, `entries` what it said
-    line by line, `runs` the newest rounds of checks, `passes` the ids of counted runs, their stamps and the per-boot
-    checks that came clean.
+    `listed` holds per kind what the last list amounted to and when the first of this boot came, `readings` what was
+    read from its devices, `runs` the newest rounds of checks, `passes` the ids of counted runs, their stamps and the
+    per-boot checks that came clean.
     `digest` maps the kinds a message spoke for to the digest of what it said, with the results derived from it: the
     same said again is an unchanged report. `version` counts the writes of the row, by whomever.
     """
@@ -81,7 +81,6 @@ class NodeState:
     runs: list[dict[str, Any]] = field(default_factory=list)
     receipts: str = ""
     readings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    entries: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 _NODE = "id, name, registered_at, retired_at, maintenance_from, maintenance_until, maintenance_reason"
@@ -89,9 +88,7 @@ _INSTANCE = "id, node_id, provider_id, started_at, ended_at, chassis"
 _STATE_FIELDS = tuple(one.name for one in fields(NodeState))
 _STATE = ", ".join(_STATE_FIELDS)
 _TIMES = ("reported_at", "counted_start", "counted_end", "fault_at", "release_at")
-_JSON = ("digest", "listed", "passes", "runs", "readings", "entries")
-_BRIEF = _STATE_FIELDS[:-1]
-"""All but the lines of the lists, which are long and which an unchanged report neither reads nor writes."""
+_JSON = ("digest", "listed", "passes", "runs", "readings")
 
 
 def find_node(snapshot: Snapshot, name: str) -> Node | None:
@@ -232,22 +229,17 @@ def had_earlier_boot(snapshot: Snapshot, node_id: str, boot: Boot) -> bool:
     return row is not None
 
 
-def find_state(snapshot: Snapshot, node_id: str, *, lock: bool = False, is_brief: bool = False) -> NodeState | None:
-    """Return what the node's reports last said; with `lock`, nobody else changes it until the transaction ends.
-
-    Brief, it comes without `entries`: save it with `save_heartbeat` only.
-    """
+def find_state(snapshot: Snapshot, node_id: str, *, lock: bool = False) -> NodeState | None:
+    """Return what the node's reports last said; with `lock`, nobody else changes it until the transaction ends."""
     suffix = " FOR UPDATE" if lock and snapshot.engine == "postgresql" else ""
-    names = _BRIEF if is_brief else _STATE_FIELDS
-    row = snapshot.one(f"SELECT {', '.join(names)} FROM node_state WHERE node_id = ?{suffix}", (node_id,))
+    row = snapshot.one(f"SELECT {_STATE} FROM node_state WHERE node_id = ?{suffix}", (node_id,))
     if row is None:
         return None
-    values = dict(zip(names, row, strict=True))
+    values = dict(zip(_STATE_FIELDS, row, strict=True))
     for name in _TIMES:
         values[name] = from_micros(values[name])
     for name in _JSON:
-        if name in values:
-            values[name] = json.loads(values[name])
+        values[name] = json.loads(values[name])
     values["checks"] = load_checks(values["checks"])
     return NodeState(**values)
 
@@ -299,44 +291,45 @@ def _stored(state: NodeState, name: str) -> object:
     return dump_checks(value) if name == "checks" else value
 
 
-def load_checks(text: str) -> dict[str, CheckState]:
-    """Read the check states of a node from their column."""
-    return {
-        name: CheckState(
-            name,
-            CheckStatus(one["status"]),
-            since=from_micros(one["since"]),
-            at=from_micros(one["at"]),
-            run_id=one["run"],
-            findings=tuple(
-                CheckResult(name, CheckStatus(status), device, code, message)
-                for status, device, code, message in one["findings"]
-            ),
-        )
-        for name, one in json.loads(text).items()
-    }
-
-
-def dump_checks(checks: Mapping[str, CheckState]) -> str:
-    """Write the check states of a node for their column."""
-    return json.dumps(
-        {
-            name: {
-                "status": one.status,
-                "since": to_micros(one.since),
-                "at": to_micros(one.at),
-                "run": one.run_id,
-                "findings": [[found.status, found.device, found.code, found.message] for found in one.findings],
-            }
-            for name, one in checks.items()
-        },
-        separators=(",", ":"),
-    )
-
-
 def forget_digest(tx: Transaction, *, node_id: str) -> None:
     """Let the next report of a node be looked at in full: something else than its own reports changed what it means."""
     tx.execute("UPDATE node_state SET digest = '{}', version = version + 1 WHERE node_id = ?", (node_id,))
+
+
+def names_of_machines(snapshot: Snapshot, machine: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the names of the nodes whose current instance is, or stands in, any of these: instance, chassis, name."""
+    column = {"instance": "i.provider_id", "chassis": "i.chassis", "name": "n.name"}
+    rows = [
+        row
+        for kind, ref in machine
+        for row in snapshot.all(
+            "SELECT n.name FROM instance i JOIN node_state s ON s.instance_id = i.id JOIN node n ON n.id = s.node_id "
+            f"WHERE {column[kind]} = ?",
+            (ref,),
+        )
+    ]
+    return sorted({row[0] for row in rows})
+
+
+def insert_maintenance(tx: Transaction, node: Node, until: datetime) -> None:
+    """Keep a window of maintenance that is over."""
+    tx.execute(
+        "INSERT INTO maintenance (node_id, from_at, until_at) VALUES (?, ?, ?)",
+        (node.id, to_micros(node.maintenance_from), to_micros(until)),
+    )
+
+
+def was_in_maintenance(snapshot: Snapshot, node: Node, at: datetime) -> bool:
+    """Return True when a time falls inside a window of maintenance of the node, past ones included."""
+    since, until = node.maintenance_from, node.maintenance_until
+    if since is not None and until is not None and since <= at < until:
+        return True
+    moment = to_micros(at)
+    row = snapshot.one(
+        "SELECT 1 FROM maintenance WHERE node_id = ? AND from_at <= ? AND until_at > ? LIMIT 1",
+        (node.id, moment, moment),
+    )
+    return row is not None
 
 
 def find_last_report(snapshot: Snapshot, node_id: str) -> datetime | None:

@@ -65,6 +65,15 @@ def open_here(snapshot: Snapshot, instance_id: str) -> list[Placement]:
     ]
 
 
+def boards_here(snapshot: Snapshot, instance_id: str) -> list[tuple[str, str]]:
+    """Return the units that are placed on an instance and not missing, each with its board."""
+    return snapshot.all(
+        "SELECT device_id, board_id FROM placement "
+        "WHERE instance_id = ? AND until_at IS NULL AND missing_since IS NULL ORDER BY kind, device_id",
+        (instance_id,),
+    )
+
+
 def units_here(snapshot: Snapshot, instance_id: str) -> dict[str, list[str]]:
     """Return the units that are placed on an instance and not missing, by kind."""
     found: dict[str, list[str]] = {}

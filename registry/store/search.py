@@ -98,10 +98,23 @@ def states_of(snapshot: Snapshot, device_ids: Sequence[str], now: datetime) -> d
 
 FAILURE_FIELDS = {
     **columns(
-        "f", "id", "failure_id", "slot", "code", "kind", "cause", "severity", "effect", "state", "reporter", "ref"
+        "f",
+        "id",
+        "failure_id",
+        "slot",
+        "code",
+        "kind",
+        "cause",
+        "severity",
+        "effect",
+        "state",
+        "reporter",
+        "ref",
+        "muted",
     ),
     **columns("f", "occurred_at", "recorded_at", "last_at", sort=Sort.TIME),
     **columns("f", "count", sort=Sort.NUMBER),
+    **columns("f", "message", sort=Sort.PROSE),
     "attached": Column("(1 - f.is_unattached)", Sort.FLAG),
     "node": Column("n.name"),
     "device": Column("f.device_id"),
@@ -123,6 +136,7 @@ def list_failures(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) -
 HOLD_FIELDS = {
     **columns("q", "id", "owner", "target_kind", "scope", "match", "cause", "ticket", "release_policy"),
     **columns("q", "opened_at", "review_at", "expires_at", sort=Sort.TIME),
+    **columns("q", "reason", "release_reason", sort=Sort.PROSE),
     "permanent": Column("q.is_permanent", Sort.FLAG),
     "drain": Column("q.is_drain", Sort.FLAG),
     "released_at": Column("q.released_at", Sort.TIME),
@@ -176,6 +190,7 @@ def _hold_state(state: str, now: datetime) -> Condition:
 CONFLICT_FIELDS = {
     **columns("c", "id", "state", "rule", "kind", "resolved_by", "resolved_as"),
     **columns("c", "opened_at", "resolved_at", sort=Sort.TIME),
+    **columns("c", "reason", "resolve_reason", sort=Sort.PROSE),
     "node": Column("n.name"),
     "device": Column("x.ref"),
 }
@@ -206,6 +221,7 @@ NODE_FIELDS = {
         "o.boot_id", among="n.id IN (SELECT a.node_id FROM boot o JOIN node_state a ON a.boot_id = o.id WHERE {})"
     ),
     **columns("n", "registered_at", "retired_at", "maintenance_until", sort=Sort.TIME),
+    **columns("n", "maintenance_reason", sort=Sort.PROSE),
     **columns("s", "reported_at", sort=Sort.TIME),
 }
 

@@ -14,15 +14,16 @@ from typing import Any
 
 from registry.domain.checks import CLEAN, CheckState
 from registry.domain.reports import CheckStatus
+from registry.store.check_column import load_checks
 from registry.store.database import Snapshot, from_micros
-from registry.store.nodes import load_checks
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSummary:
     """A node's rows, and whether there is anything beside them. Before a report the fields up to `listed` are empty.
 
-    Troubled is a node on which a device is missing or held, held one whose machine is.
+    Troubled is a node on which a device is missing or held, held one whose machine is, withheld one on which a rule
+    wanted to hold something.
     """
 
     node_id: str
@@ -42,6 +43,7 @@ class NodeSummary:
     listed: dict[str, dict[str, Any]]
     is_troubled: bool
     is_held: bool
+    is_withheld: bool
     is_disputed: bool
     is_unattached: bool
     is_waived: bool
@@ -58,6 +60,7 @@ _TROUBLED = tuple(f'"{status}"' for status in CheckStatus if status not in CLEAN
 # One walk over the few placements of a node, each looked up among the open holds. A scalar subquery is not turned into
 # a join: whatever SQLite's statistics say, all open holds are never looked up among the placements.
 _OPEN = "(SELECT 1 FROM hold_target t WHERE t.is_open = 1 AND t.kind = '{kind}' AND t.ref = {ref} LIMIT 1) IS NOT NULL"
+_WITHHELD = _OPEN.replace("hold_target", "withheld_target")
 _ON_PLACED = " OR ".join(
     (
         "p.missing_since IS NOT NULL",
@@ -72,13 +75,26 @@ _ON_MACHINE = " OR ".join(
         _OPEN.format(kind="chassis", ref="i.chassis"),
     )
 )
+# Mostly nothing is withheld anywhere, and then no placement is looked at for it.
+_IS_WITHHELD = (
+    "(SELECT 1 FROM withheld WHERE ended_at IS NULL LIMIT 1) IS NOT NULL AND ("
+    + " OR ".join(
+        _WITHHELD.format(kind=kind, ref=ref)
+        for kind, ref in (("instance", "i.provider_id"), ("name", "n.name"), ("chassis", "i.chassis"))
+    )
+    + " OR EXISTS (SELECT 1 FROM placement p WHERE p.instance_id = s.instance_id AND p.until_at IS NULL AND ("
+    + " OR ".join(
+        _WITHHELD.format(kind=kind, ref=ref) for kind, ref in (("unit", "p.device_id"), ("board", "p.board_id"))
+    )
+    + ")))"
+)
 
 _SUMMARY = (
     "SELECT n.id, n.name, n.retired_at, n.maintenance_until, n.maintenance_reason, s.instance_id, i.provider_id, "
     "i.chassis, s.profile, f.body, s.reported_at, s.have, s.counted_start, s.checks, s.listed, "
     "EXISTS (SELECT 1 FROM placement p WHERE p.instance_id = s.instance_id AND p.until_at IS NULL "
     f"AND ({_ON_PLACED})), "
-    f"({_ON_MACHINE}), "
+    f"({_ON_MACHINE}), ({_IS_WITHHELD}), "
     "EXISTS (SELECT 1 FROM conflict_party c WHERE c.kind = 'node' AND c.ref = n.id AND c.is_open = 1), "
     "EXISTS (SELECT 1 FROM failure u WHERE u.instance_id = s.instance_id AND u.is_unattached = 1 "
     "AND u.state = 'active'), "
@@ -95,7 +111,7 @@ def find_summary(snapshot: Snapshot, name: str) -> NodeSummary | None:
         return None
     id_, name, retired, until, reason, instance, provider, chassis, profile, body, reported, have, counted = row[:13]
     checks, listed, *signs = row[13:]
-    is_troubled, is_held, is_disputed, is_unattached, is_waived = map(bool, signs)
+    is_troubled, is_held, is_withheld, is_disputed, is_unattached, is_waived = map(bool, signs)
     at = from_micros
     return NodeSummary(
         id_,
@@ -115,6 +131,7 @@ def find_summary(snapshot: Snapshot, name: str) -> NodeSummary | None:
         json.loads(listed) if listed else {},
         is_troubled,
         is_held,
+        is_withheld,
         is_disputed,
         is_unattached,
         is_waived,

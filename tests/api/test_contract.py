@@ -17,8 +17,8 @@ from openapi_spec_validator import validate
 from api.app import create_app
 from api.contract import says
 from api.openapi import CODE_STATUS, document
+from api.report_parts import COMMANDS
 from api.reports_body import ENTRIES_MAX, FIELDS, FIRMWARE_MAX, READINGS_MAX
-from api.reports_multipart import GPU_PARTS
 from api.schemas import taken
 from registry.config import Settings
 from registry.domain.errors import PROBLEM_CODES
@@ -82,10 +82,10 @@ def test_a_handler_says_what_it_does_in_one_sentence() -> None:
 
 
 def test_what_is_read_by_hand_is_documented_as_it_is_read() -> None:
-    parts = taken.report_parts(GPU_PARTS)["properties"]
+    parts = taken.report_parts(COMMANDS)["properties"]
 
     assert taken.REPORT["properties"].keys() == FIELDS
-    assert parts.keys() == FIELDS | GPU_PARTS.keys()
+    assert parts.keys() == FIELDS | COMMANDS.keys()
     assert (taken.ENTRIES_MAX, taken.FIRMWARE_MAX, taken.READINGS_MAX) == (ENTRIES_MAX, FIRMWARE_MAX, READINGS_MAX)
 
 

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
 
 import pytest
 from werkzeug.test import EnvironBuilder
 
-from api.reports_multipart import GPU_PARTS, LATER_PARTS, Parts, read_parts, report_of_parts
+from api.report_parts import COMMANDS, EFA_PARTS, FINDING_PARTS, GPU_PARTS
+from api.reports_multipart import Parts, read_parts, report_of_parts
 from registry.domain.errors import InvalidField, MalformedBody, PartUnreadable
 from registry.domain.reports import (
     CheckResult,
@@ -24,6 +26,7 @@ from registry.domain.reports import (
 
 SCALARS = {"report_id": "r-1", "boot_id": "b-1", "provider_id": "i-1", "profile": "p5.48xlarge"}
 EFA = {"kind": "efa", "vendor": "amazon", "slot": "0000:50:00.0", "name": "rdmap80s0"}
+NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 LIST = b"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-6a7c1d3e-0f5b-4a49-8f0e-0123456789ab)\n"
 FIRST, SECOND = (
     DeviceEntry(kind="gpu", vendor="nvidia", slot=f"0000:{bus}:00.0", serial=serial, uuid=f"GPU-{bus}")
@@ -34,7 +37,7 @@ FIRST, SECOND = (
 def report(parts: dict[str, Any]) -> Report:
     raw = {name: value if isinstance(value, bytes) else str(value).encode() for name, value in parts.items()}
     return report_of_parts(
-        Parts({**{name: text.encode() for name, text in SCALARS.items()}, **raw}, "digest"), "node-a"
+        Parts({**{name: text.encode() for name, text in SCALARS.items()}, **raw}, "digest"), "node-a", NOW
     )
 
 
@@ -101,16 +104,15 @@ def test_a_gpu_beside_raw_gpu_output_is_refused() -> None:
     assert list(refusal({"nvidia_smi_list": LIST, "devices": json.dumps([EFA, gpu])})) == ["/devices/1"]
 
 
-@pytest.mark.parametrize("name", sorted(LATER_PARTS))
-def test_a_part_that_a_later_version_reads_is_refused_and_not_dropped(name: str) -> None:
-    assert "not read by this version yet" in refusal({name: b"x"})[f"/{name}"]
+def test_every_part_has_a_reader_and_is_described() -> None:
+    assert set(COMMANDS) == {*GPU_PARTS, *EFA_PARTS, *FINDING_PARTS}
 
 
 def test_an_unknown_part_is_named_with_the_known_ones() -> None:
     assert "nvidia_smi_xml" in refusal({"nvidia-smi-xml": b"x"})["/nvidia-smi-xml"]
 
 
-@pytest.mark.parametrize("name", sorted(GPU_PARTS))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 @pytest.mark.parametrize("content", [b"", b"No devices were found\n", b"\x00", b"\xff\xfe\xff", b"<html></html>"])
 def test_a_part_that_cannot_be_read_is_named(name: str, content: bytes) -> None:
     with pytest.raises(PartUnreadable) as refused:

@@ -33,7 +33,18 @@ MODEL = 16_000_000
 """The number of the machine that is copied; no fleet has so many."""
 
 STEP_SECONDS = 30
-PER_NODE = ("node", "instance", "boot", "node_state", "board", "device", "identifier", "placement", "token")
+PER_NODE = (
+    "node",
+    "instance",
+    "boot",
+    "node_state",
+    "node_list",
+    "board",
+    "device",
+    "identifier",
+    "placement",
+    "token",
+)
 """Tables that hold nothing but rows of machines and their tokens."""
 
 EVENTS_OF_FIRST_GPU = 16

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
 
 from registry.domain.roles import Role
+from registry.store import migrations
 from registry.store.migrations import migrate
 from tests.api.conftest import Asker
 from tests.cases.conftest import World, card, codes, one_engine
@@ -213,6 +216,7 @@ def test_every_entry_names_its_own_author_under_load(world: World, app: Flask, t
     assert statuses == [[201, 200, 200]] * 50
     events = world.events("quarantine.opened", "quarantine.released")
     assert Counter(event["actor"]["name"] for event in events) == dict.fromkeys(users, 20)
+    assert "u6" not in {event["actor"]["name"] for event in world.events()}
     assert all(event["data"]["reason"] == event["actor"]["name"] for event in events)
     assert world.operator.get("/v1/audit/verify").json["ok"] is True
 
@@ -231,6 +235,28 @@ def test_bringing_a_database_up_to_date_keeps_every_entry(world: World, database
     assert codes(world.decision()) == ["device_quarantined"]
 
 
+def test_a_newer_release_keeps_every_entry_and_the_older_one_then_refuses_to_start(
+    world: World, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C28."""
+    world.expect(1)
+    world.admit("node-a", [card(1)])
+    before = world.events()
+    newer = tmp_path / "newer"
+    shutil.copytree(migrations._directory(), newer)
+    step = "ALTER TABLE event ADD COLUMN colour TEXT"
+    (newer / "9999_a_colour.py").write_text(f"def up(migrator, db):\n    db.execute_sql({step!r})\n")
+
+    with monkeypatch.context() as installed:
+        installed.setattr(migrations, "_directory", lambda: newer)
+        assert migrate(database_url) == ["9999_a_colour"]
+
+    assert [one["hash"] for one in world.events()] == [one["hash"] for one in before]
+    assert world.operator.get("/v1/audit/verify").json["ok"] is True
+    with pytest.raises(migrations.NotReady, match="newer than this program"):
+        migrate(database_url)
+
+
 def test_two_hundred_releases_are_two_hundred_entries(world: World) -> None:
     """C29."""
     targets = [{"identifier": {"kind": "gpu", "type": "serial", "value": f"165{number:010d}"}} for number in range(200)]
@@ -243,6 +269,7 @@ def test_two_hundred_releases_are_two_hundred_entries(world: World) -> None:
     released = [event for event in events if event["type"] == "quarantine.released"]
     assert [subject_of(event) for event in released] == holds
     assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+    assert world.operator.get("/v1/audit/verify").json["ok"] is True
 
 
 def subject_of(event: dict[str, Any]) -> str:

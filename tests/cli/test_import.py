@@ -44,6 +44,16 @@ def test_an_unknown_column_is_named() -> None:
     assert [value for row in found.rows for _, value in row.identifiers] == [UUID]
 
 
+@pytest.mark.parametrize("header", ["pci.bus_id", "GPU_bus_id", " pci.bus_id [x] "])
+def test_a_column_that_names_a_place_is_known_and_not_read(header: str) -> None:
+    found = parse(f"serial,{header}\n1650000000001,00000000:3B:00.0\n".encode())
+    lines = parse(b'{"serial": "1650000000001", "pci.bus_id": "00000000:3B:00.0"}\n')
+
+    assert (found.unknown, found.places) == ((), (header.strip(),))
+    assert (lines.unknown, lines.places) == ((), ("pci.bus_id",))
+    assert [row.identifiers for row in found.rows] == [row.identifiers for row in lines.rows]
+
+
 @pytest.mark.parametrize(
     ("text", "because"),
     [

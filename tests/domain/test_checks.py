@@ -14,12 +14,14 @@ from registry.domain.checks import (
     FINDINGS_LIMIT,
     WORST_FIRST,
     advance,
+    awaited_until,
     count_check,
     identity_check,
     kind_of,
     worst,
 )
 from registry.domain.known import MatchedBy, Outcome
+from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus
 from tests.clock import NOON
 
@@ -64,7 +66,7 @@ def test_no_result_is_unknown() -> None:
 def test_a_count_passes_only_when_equal_and_whole(
     listed: int, expected: int | None, is_partial: bool, status: CheckStatus
 ) -> None:
-    result = count_check("gpu", listed, expected, is_partial)
+    result = count_check("gpu", listed, expected, is_partial=is_partial)
 
     assert result is not None
     assert (result.name, result.status) == ("gpu.count", status)
@@ -90,6 +92,43 @@ def test_where_nothing_is_expected_nothing_is_counted() -> None:
 )
 def test_identity_passes_only_when_every_gpu_is_told_apart(matches: list[Any], status: CheckStatus) -> None:
     assert identity_check("gpu", matches).status is status
+
+
+def test_too_few_are_unknown_while_late_ones_are_awaited() -> None:
+    until = NOON + timedelta(seconds=120)
+    short, whole, many = (
+        count_check("efa", listed, 16, is_partial=False, awaited_until=until) for listed in (14, 16, 17)
+    )
+
+    assert short == CheckResult(
+        "efa.count", UNKNOWN, message="14 of 16 listed; late ones are waited for until 2026-11-29T12:02:00Z"
+    )
+    assert whole is not None
+    assert many is not None
+    assert (whole.status, many.status) == (PASS, FAIL)
+
+
+def test_a_list_known_to_be_incomplete_fails_at_any_time() -> None:
+    result = count_check("efa", 14, 16, is_partial=True, awaited_until=NOON)
+
+    assert result is not None
+    assert result.status is FAIL
+
+
+@pytest.mark.parametrize(("kind", "age", "is_awaited"), [("efa", 0, True), ("efa", 119, True), ("efa", 120, False)])
+def test_efas_are_awaited_for_a_while_after_a_boot(kind: str, age: int, is_awaited: bool) -> None:
+    until = awaited_until(kind, NOON, Policy(), NOON + timedelta(seconds=age))
+
+    assert until == (NOON + timedelta(seconds=120) if is_awaited else None)
+    assert awaited_until("gpu", NOON, Policy(), NOON) is None
+
+
+def test_a_warning_leaves_its_finding() -> None:
+    warned = ecc(WARN, "a", "two in the life of the board")
+    first = advance(None, [ecc(PASS)], run_id="r1", at=NOON)
+
+    assert advance(first, [warned], run_id="r2", at=NOON).findings == (warned,)
+    assert first.findings == ()
 
 
 def test_identity_says_what_is_wrong_and_how_often() -> None:

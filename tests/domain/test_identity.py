@@ -435,6 +435,16 @@ class TestRow7:
 
         assert outcomes(matches) == [Outcome.UNIDENTIFIED, Outcome.KNOWN]
 
+    @pytest.mark.parametrize(("gone", "left"), [(1, "unit-2"), (2, "unit-1")])
+    def test_of_two_placed_in_one_slot_it_is_the_one_that_is_nowhere_else(
+        self, keeper: Keeper, gone: int, left: str
+    ) -> None:
+        keeper.list("a", gpu(1, slot=A), gpu(2, slot=A))
+
+        assert outcomes(keeper.list("a", gpu(slot=A))) == [Outcome.UNIDENTIFIED]
+        for _ in range(2):
+            assert units(keeper.list("a", gpu(slot=A), gpu(gone, slot=B)))[0] == left
+
     def test_nor_one_that_a_conflict_of_the_list_is_about(self, keeper: Keeper) -> None:
         keeper.list("a", gpu(1, slot=A))
 

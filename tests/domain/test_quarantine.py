@@ -25,6 +25,7 @@ from registry.domain.quarantine import (
     rule_hold_for,
     validate_opening,
 )
+from registry.domain.rules import Rule
 from tests.clock import NOON
 
 LATER = NOON + timedelta(hours=1)
@@ -168,7 +169,7 @@ def test_passes_end_a_hold_only_after_a_restart_that_is_newer_than_the_fault(
 
 
 def test_a_failed_remap_waits_for_a_person_and_a_noted_one_for_passes() -> None:
-    failed, noted = rule_hold_for(look_up("xid_64")), rule_hold_for(look_up("xid_63"), rule="remap")
+    failed, noted = rule_hold_for(look_up("xid_64")), rule_hold_for(look_up("xid_63"))
 
     assert failed is not None
     assert noted is not None
@@ -183,8 +184,11 @@ def test_a_hold_is_opened_exactly_by_the_effects_that_are_strong_enough() -> Non
 
 
 def test_a_counting_rule_may_hold_for_what_does_nothing_alone() -> None:
-    hold = rule_hold_for(look_up("xid_43"), rule="xid_43_repeated", detail="3 times in 10 minutes")
+    rule = Rule("xid_43_repeated", count=3, within_seconds=600, codes=("xid_43",), release_policy="after_passes")
+    hold = rule_hold_for(look_up("xid_43"), rule=rule, detail="on node-a")
 
     assert hold is not None
     assert str(hold.owner) == "rule:xid_43_repeated"
-    assert hold.reason.endswith(": 3 times in 10 minutes")
+    assert hold.reason.startswith("3 or more sights within 10m: ")
+    assert hold.reason.endswith(": on node-a")
+    assert hold.release_policy is ReleasePolicy.AFTER_PASSES

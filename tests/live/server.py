@@ -106,9 +106,9 @@ class LiveServer:
         """The name of the database engine."""
         return "postgresql" if self.settings.is_postgresql else "sqlite"
 
-    def start(self) -> None:
+    def start(self, bind: str = "127.0.0.1:0") -> None:
         """Start it and wait until it listens. Raises AssertionError with its log."""
-        command = [sys.executable, "-m", "registry.main", "serve", "--bind", "127.0.0.1:0", "--workers", str(WORKERS)]
+        command = [sys.executable, "-m", "registry.main", "serve", "--bind", bind, "--workers", str(WORKERS)]
         out = self.folder / "server.out"
         with out.open("wb") as stdout, (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(

@@ -68,8 +68,10 @@ class Reader:
         return stays[-1].unit if stays else None
 
     def in_slot(self, kind: str, slot: str | None) -> Unit | None:
+        """The one there that no line is yet; of two that one list put there, neither."""
         open_ = [one.unit for one in self.here if one.slot == slot and one.until is None and one.unit.kind == kind]
-        return open_[0] if open_ else None
+        left = [unit for unit in open_ if self.free(unit)]
+        return left[0] if len(left) == 1 else None
 
     def dispute(self, line: Line, rule: str, units: Iterable[Unit | None]) -> None:
         found = [one for one in units if one is not None]

@@ -12,14 +12,14 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from registry.domain.errors import SlotRepeated
 from registry.domain.identity import ConflictRule, Match, MatchedBy, Outcome, check_slots, match
 from registry.domain.policy import Policy
 from registry.domain.reports import DeviceEntry
-from tests.keeper import Keeper
+from tests.keeper import Keeper, gpu
 
 HONEST_DOUBTS = {ConflictRule.TWO_NODES, ConflictRule.SERIAL_ON_TWO_NODES}
 """What true lists can bring about while another node has not yet told what it lost."""
@@ -250,7 +250,18 @@ def test_the_order_of_a_list_means_nothing(
         assert _gist(found) == _gist(straight[at])
 
 
+def _uuid(digit: int) -> str:
+    return f"GPU-{str(digit) * 8}-0000-0000-0000-000000000000"
+
+
+TWICE = [gpu(slot="0000:01:00.0", uuid=_uuid(1)), gpu(slot="0000:01:00.0", uuid=_uuid(2))]
+"""Two units in one slot, told apart by their UUIDs: both are kept there."""
+
+
 @settings(max_examples=200)
+@example(story=[("a", TWICE)], entries=[gpu(slot="0000:02:00.0", uuid=_uuid(2)), gpu(slot="0000:01:00.0")])
+@example(story=[("a", TWICE)], entries=[gpu(slot="0000:02:00.0", uuid=_uuid(1)), gpu(slot="0000:01:00.0")])
+@example(story=[("a", TWICE)], entries=[gpu(slot="0000:01:00.0")])
 @given(story=STORIES, entries=LISTS)
 def test_a_list_sent_again_finds_the_same_units(
     story: list[tuple[str, list[DeviceEntry]]], entries: list[DeviceEntry]

@@ -4,46 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from registry.domain.errors import InvalidField, NotFound, NotOpen
-from registry.services.conflicts import list_conflicts, resolve_conflict
+from registry.services.conflicts import resolve_conflict
 from registry.services.devices import list_devices, show_device
 from registry.services.history import list_events
 from tests.fleet import ALICE, EVERYTHING, Fleet, gpu, serial, uuid
+from tests.services.disputes import a, b, conflicts, contest, is_disputed, rule
 
-GPUS = frozenset({"gpu"})
 AMD = {"vendor": "amd", "serial": None}
-
-
-def b(fleet: Fleet, *devices: Any) -> dict[str, Any]:
-    """Node-b lists these GPUs."""
-    return fleet.report("node-b", instance="i-b", boot="boot-b", devices=devices, covers=GPUS)
-
-
-def a(fleet: Fleet, *devices: Any) -> dict[str, Any]:
-    """Node-a lists these GPUs."""
-    return fleet.report(devices=devices, covers=GPUS)
-
-
-def conflicts(fleet: Fleet, **filters: str) -> list[dict[str, Any]]:
-    return list_conflicts(fleet.db, filters, EVERYTHING).items
-
-
-def rule(fleet: Fleet, as_: str, reason: str = "looked at it") -> dict[str, Any]:
-    """Rule on the one open conflict."""
-    (conflict,) = conflicts(fleet, state="open")
-    return resolve_conflict(fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, now=fleet.clock.now)
 
 
 def devices(fleet: Fleet) -> int:
     return len(list_devices(fleet.db, {}, EVERYTHING, now=fleet.clock.now).items)
-
-
-def is_disputed(fleet: Fleet, node: str = "node-a") -> bool:
-    return "identity_conflict" in fleet.codes(node)
 
 
 # --- what contradicts what: each makes a conflict on node-a that involves GPU 1 ---------------------------------------
@@ -77,12 +52,6 @@ def crowd(fleet: Fleet) -> None:
 def shared_serial(fleet: Fleet) -> None:
     b(fleet, gpu(1))
     a(fleet, gpu(9, at=1, serial=serial(1)))
-
-
-def contest(fleet: Fleet) -> None:
-    b(fleet, gpu(1))
-    a(fleet, gpu(1))
-    b(fleet, gpu(1))
 
 
 RULES: dict[str, Callable[[Fleet], None]] = {

@@ -3,47 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from registry.services.conflicts import list_conflicts, resolve_conflict
 from registry.services.devices import show_device
 from registry.services.nodes import retire_node
-from tests.fleet import ALICE, EVERYTHING, Fleet, gpu, serial, uuid
-
-GPUS = frozenset({"gpu"})
-
-
-def b(fleet: Fleet, *devices: Any) -> dict[str, Any]:
-    """Node-b lists these GPUs."""
-    return fleet.report("node-b", instance="i-b", boot="boot-b", devices=devices, covers=GPUS)
-
-
-def a(fleet: Fleet, *devices: Any) -> dict[str, Any]:
-    """Node-a lists these GPUs."""
-    return fleet.report(devices=devices, covers=GPUS)
-
-
-def conflicts(fleet: Fleet, **filters: str) -> list[dict[str, Any]]:
-    return list_conflicts(fleet.db, filters, EVERYTHING).items
-
-
-def rule(fleet: Fleet, as_: str, reason: str = "looked at it") -> dict[str, Any]:
-    """Rule on the one open conflict."""
-    (conflict,) = conflicts(fleet, state="open")
-    return resolve_conflict(fleet.db, conflict["id"], reason=reason, as_=as_, actor=ALICE, now=fleet.clock.now)
-
-
-def is_disputed(fleet: Fleet, node: str = "node-a") -> bool:
-    return "identity_conflict" in fleet.codes(node)
-
-
-def contest(fleet: Fleet) -> None:
-    b(fleet, gpu(1))
-    a(fleet, gpu(1))
-    b(fleet, gpu(1))
-
+from tests.fleet import ALICE, Fleet, gpu, serial, uuid
+from tests.services.disputes import a, b, conflicts, contest, is_disputed, rule
 
 # --- two nodes, one unit ---------------------------------------------------------------------------------------------
 

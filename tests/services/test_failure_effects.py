@@ -28,7 +28,9 @@ def from_node(fleet: Fleet, token_of: str, **what: Any) -> dict[str, Any]:
     """Record a fault with the node's own token."""
     failure = ReportedFailure(what.pop("failure_id", "f"), what.pop("code", "xid_48"), **what)
     actor = Actor(ActorKind.NODE, token_of)
-    return record_failures(fleet.db, [failure], actor=actor, node_scope=token_of, now=fleet.clock.now)[0]
+    return record_failures(
+        fleet.db, [failure], actor=actor, node_scope=token_of, policy=fleet.policy, now=fleet.clock.now
+    )[0]
 
 
 def where(item: dict[str, Any]) -> tuple[Any, ...]:

@@ -61,7 +61,7 @@ def test_a_slice_of_no_known_gpu_is_kept_and_makes_no_device(fleet: Fleet) -> No
 def test_an_unknown_device_is_refused_and_hinders_no_other(fleet: Fleet) -> None:
     fleet.report()
     faults = [ReportedFailure("a", "xid_48", device="1699999999999"), ReportedFailure("b", "xid_48", device=serial(1))]
-    items = record_failures(fleet.db, faults, actor=ALICE, node_scope=None, now=fleet.clock.now)
+    items = record_failures(fleet.db, faults, actor=ALICE, node_scope=None, policy=fleet.policy, now=fleet.clock.now)
     assert [(one["outcome"], one.get("code")) for one in items] == [("refused", "not_found"), ("recorded", None)]
 
 

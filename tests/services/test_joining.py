@@ -218,8 +218,8 @@ def test_twenty_trades_of_one_use_at_once_give_one_token(fleet: Fleet) -> None:
 
     answers = together(*(lambda number=number: one(number) for number in range(20)))
 
-    assert sorted(answers)[:1] == [next(one for one in answers if one.startswith("prq_node_"))]
-    assert sorted(answers)[1:] == ["used_up"] * 19
+    assert sum(answer.startswith("prq_node_") for answer in answers) == 1
+    assert answers.count("used_up") == 19
     assert len([one for one in list_tokens(fleet.db) if one.role is Role.NODE]) == 1
 
 

@@ -3,15 +3,61 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
-from registry.services.nodes import retire_node, show_node
+import pytest
+
+from registry.services import nodes
+from registry.services.nodes import list_nodes, retire_node, set_maintenance, show_node
+from registry.services.pages import PageRequest
 from registry.store.history import page_events
 from tests.fleet import ALICE, Fleet, gpu
 
 
 def page(fleet: Fleet) -> dict[str, Any]:
     return show_node(fleet.db, "node-a", policy=fleet.policy, now=fleet.clock.now)
+
+
+def walk(fleet: Fleet, limit: int, **filters: str) -> list[list[str]]:
+    """The names on each page, newest first."""
+    pages: list[list[str]] = []
+    after: str | None = None
+    while after or not pages:
+        found = list_nodes(fleet.db, filters, PageRequest(limit, after), policy=fleet.policy, now=fleet.clock.now)
+        pages.append([one["name"] for one in found.items])
+        after = found.next
+    return pages
+
+
+def test_a_page_by_state_looks_at_so_many_nodes_and_no_more(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "LOOKED_AT_MAX", 3)
+    for number in range(7):
+        fleet.report(f"node-{number}", instance=f"i-{number}", devices=[gpu(4 * number + at) for at in range(4)])
+    fleet.clock.advance(30)
+    for number in (0, 6):
+        fleet.report(f"node-{number}", instance=f"i-{number}", devices=[gpu(4 * number + at) for at in range(4)])
+
+    assert walk(fleet, 100, state="admitted") == [["node-6"], [], ["node-0"]]
+    assert walk(fleet, 1, state="admitted") == [["node-6"], [], ["node-0"]]
+    assert walk(fleet, 2, state="held") == [["node-5", "node-4"], ["node-3", "node-2"], ["node-1"]]
+    assert walk(fleet, 5) == [["node-6", "node-5", "node-4", "node-3", "node-2"], ["node-1", "node-0"]]
+    assert walk(fleet, 7) == [[f"node-{number}" for number in range(6, -1, -1)]]
+
+
+def test_the_few_that_are_retired_or_in_maintenance_are_found_at_once(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "LOOKED_AT_MAX", 1)
+    for number in range(4):
+        fleet.report(f"node-{number}", instance=f"i-{number}", devices=[gpu(4 * number + at) for at in range(4)])
+    how = {"actor": ALICE, "policy": fleet.policy, "now": fleet.clock.now}
+    retire_node(fleet.db, "node-0", reason=None, **how)
+    set_maintenance(fleet.db, "node-1", until=fleet.clock.now + timedelta(hours=1), reason="x", **how)
+    fleet.clock.advance(1)
+
+    assert walk(fleet, 100, state="retired") == [["node-0"]]
+    assert walk(fleet, 100, state="maintenance") == [["node-1"]]
 
 
 def test_a_late_message_changes_nothing_that_is_known_of_the_host(fleet: Fleet) -> None:

@@ -11,29 +11,8 @@ import pytest
 from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus
 from registry.services.profiles import set_profile
-from registry.store.history import page_events
 from tests.fleet import ALICE, CLEAN_GPU, Fleet, efa, gpu, passing
-
-GPUS = {"gpu": {"count": 4}}
-
-
-def told(answer: dict[str, Any]) -> tuple[bool, str | None, int]:
-    """What an answer says of the pass."""
-    said = answer["pass"]
-    return said["counted"], said["because"], said["have"]
-
-
-def results(**statuses: str) -> tuple[CheckResult, ...]:
-    """The clean checks, some of them with another status; names with a dot are written with two underscores."""
-    changed = {name.replace("__", "."): CheckStatus(status) for name, status in statuses.items()}
-    kept = tuple(one for one in passing(*CLEAN_GPU) if one.name not in changed)
-    return (*kept, *(CheckResult(name, status) for name, status in changed.items()))
-
-
-def events(fleet: Fleet, type_: str) -> list[dict[str, Any]]:
-    """The data of all events of a type."""
-    with fleet.db.read() as snapshot:
-        return [dict(one.data) for one in page_events(snapshot, limit=1000) if one.type == type_]
+from tests.services.runs import GPUS, events, results, told
 
 
 def test_two_clean_runs_a_gap_apart_admit(fleet: Fleet) -> None:

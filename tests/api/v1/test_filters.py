@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from api.openapi import FLAGS, NUMBERS
+from api.pagination import PAGING
 from api.schemas.shown import COMPONENTS
-from api.v1 import conflicts, devices, events, failures, nodes, quarantines, tokens
+from api.v1 import conflicts, devices, events, failures, nodes, profiles, quarantines, tokens
 from tests.api.conftest import Asker
+from tests.api.test_contract import OPERATIONS
 from tests.api.v1.fleet import SERIALS, admit, report, send
 from tests.clock import Clock
 
@@ -23,6 +25,7 @@ FILTERS = {
     "conflicts": conflicts.FILTERS,
     "tokens": tokens.FILTERS,
     "events": events.FILTERS,
+    "profiles": profiles.FILTERS,
 }
 VALUES = {
     "device": SERIALS[0],
@@ -30,8 +33,21 @@ VALUES = {
     "until": "2027-01-01T00:00:00Z",
     "actor": "node:node-a",
 }
-FREE = {"message", "reason", "release_reason", "resolve_reason", "maintenance_reason"}
-"""Prose, which nobody asks for to the letter."""
+UNFILTERED = {
+    "Event": {
+        "at": "as since and until",
+        "hash": "an entry is found by its sequence; a hash is checked, not looked for",
+        "prev_hash": "the same",
+    }
+}
+"""Plain fields of items that are no filters of their lists, and why not."""
+
+BESIDE = {
+    "Event": {"since", "until", "actor", "device", "node", "quarantine"},
+    "Quarantine": {"device", "node"},
+    "Conflict": {"device"},
+}
+"""Filters that are no plain fields of their items: times, and what stands in what is nested."""
 
 
 def is_time(name: str) -> bool:
@@ -46,6 +62,7 @@ WORDS = {
     "conflicts": conflicts.WORDS,
     "tokens": tokens.WORDS,
     "events": events.WORDS,
+    "profiles": {},
 }
 
 
@@ -99,7 +116,7 @@ def test_every_plain_field_of_an_item_is_a_filter_that_finds_it(
 
     for item in every:
         for name, value in item.items():
-            if name in FREE or value is None or isinstance(value, dict | list):
+            if value is None or isinstance(value, dict | list):
                 continue
             assert name in FILTERS[noun], f"{noun} cannot be filtered by {name}"
             text = json.dumps(value) if isinstance(value, bool) else str(value)
@@ -160,8 +177,37 @@ def test_every_field_of_few_words_is_one_whose_values_are_named() -> None:
         assert few & set(FILTERS[noun]) <= set(WORDS[noun]), noun
 
 
-def test_a_cursor_that_is_too_long_is_no_cursor_of_ours(admin: Asker) -> None:
-    refused = admin.get("/v1/nodes", query_string={"cursor": "a" * 2000})
+LISTS = [
+    (path, stated)
+    for path, method, stated in OPERATIONS
+    if method == "GET" and "cursor" in {one["name"] for one in stated["parameters"]}
+]
 
-    assert refused.status_code == 422
-    assert "longer than any that this service makes" in refused.json["detail"]
+
+@pytest.mark.parametrize(("path", "stated"), LISTS, ids=[path for path, _ in LISTS])
+def test_the_document_has_a_filter_for_every_plain_field_of_an_item(path: str, stated: dict[str, Any]) -> None:
+    page = stated["responses"]["200"]["content"]["application/json"]["schema"]
+    noun = page["properties"]["items"]["items"]["$ref"].rpartition("/")[2]
+    plain = {name for name, field in COMPONENTS[noun]["properties"].items() if is_plain(field)}
+    taken = {one["name"] for one in stated["parameters"] if one["in"] == "query"} - PAGING
+    of_one = {"device", "node", "quarantine"} if path.endswith("/history") else set()
+
+    assert plain - taken == set(UNFILTERED.get(noun, ()))
+    assert taken - plain == BESIDE.get(noun, set()) - of_one
+
+
+def is_plain(field: dict[str, Any]) -> bool:
+    """Whether a field of the document is one value; what is free to be anything, or nested, is not."""
+    types = field.get("type", "object")
+    return not {"object", "array"} & {*([types] if isinstance(types, str) else types)}
+
+
+@pytest.mark.parametrize("text", ["a", "a" * 63 + "é", "é" * 64 + "a", "two\nlines " * 40])
+def test_a_reason_is_found_by_all_its_words_and_by_no_fewer(admin: Asker, text: str) -> None:
+    target = {"identifier": {"kind": "gpu", "type": "serial", "value": "1"}}
+    text = text.strip()
+    assert admin.post("/v1/quarantines", json={"targets": [target], "reason": text}).status_code == 201
+
+    assert len(admin.get("/v1/quarantines", query_string={"reason": text}).json["items"]) == 1
+    for other in (text + "x", text[:-1] or "x", text.upper()):
+        assert admin.get("/v1/quarantines", query_string={"reason": other}).json["items"] == []

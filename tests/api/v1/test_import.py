@@ -10,6 +10,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from api.v1 import imports
+from registry.domain.errors import StoreUnavailable
 from tests.api.conftest import Asker
 from tests.api.v1.fleet import SERIALS, admit, codes
 from tests.clock import Clock
@@ -95,6 +96,57 @@ def test_importing_a_list_again_changes_nothing(operator: Asker) -> None:
     assert again.status_code == 200
     assert {item["outcome"] for item in again.json["items"]} == {"already_open"}
     assert len(operator.get("/v1/quarantines").json["items"]) == 2
+
+
+def test_a_bus_id_is_told_to_name_a_place_and_holds_nothing(operator: Asker) -> None:
+    response = send(operator, "pci.bus_id,serial,rack\n00000000:3B:00.0,1654000000001,7\n")
+    alone = send(operator, "pci.bus_id\n00000000:3B:00.0\n")
+
+    assert outcomes(response) == [(2, "opened")]
+    assert response.json["unknown_columns"] == ["rack"]
+    ((code, message),) = [(one["code"], one["message"]) for one in response.json["warnings"]]
+    assert (code, message.split()[0]) == ("place_not_read", "pci.bus_id")
+    assert alone.json["code"] == "part_unreadable"
+    assert len(operator.get("/v1/quarantines").json["items"]) == 1
+
+
+def with_key(operator: Asker, text: str, **query: str) -> TestResponse:
+    headers = {"Idempotency-Key": "k-1"}
+    query = {"reason": "recalled", **query}
+    return operator.post(ADDRESS, data=text, content_type="text/csv", query_string=query, headers=headers)
+
+
+def test_under_one_key_the_first_answer_comes_again(operator: Asker) -> None:
+    first, again = with_key(operator, "serial\n1\n2\n"), with_key(operator, "serial\n1\n2\n")
+
+    assert outcomes(first) == [(2, "opened"), (3, "opened")]
+    assert (again.status_code, again.data) == (201, first.data)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert with_key(operator, "serial\n3\n").json["code"] == "idempotency_key_reused"
+    assert with_key(operator, "serial\n1\n2\n", ticket="OPS-7").json["code"] == "idempotency_key_reused"
+    assert len(operator.get("/v1/quarantines").json["items"]) == 2
+
+
+def test_an_import_that_broke_off_is_done_to_its_end_under_the_same_key(
+    operator: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "serial\n" + "".join(f"{1654000000000 + at}\n" for at in range(imports.BATCH + 1))
+    real, calls = imports.quarantine.open_quarantines, []
+
+    def fail_at_the_second(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:
+            raise StoreUnavailable("the disk is full")
+        return real(*args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(imports.quarantine, "open_quarantines", fail_at_the_second)
+        broken = with_key(operator, text)
+    done = with_key(operator, text)
+
+    assert broken.json["code"] == "store_unavailable"
+    assert done.json["counts"] == {"already_open": imports.BATCH, "opened": 1}
+    assert with_key(operator, text).data == done.data
 
 
 def test_a_dry_run_holds_nothing(operator: Asker) -> None:

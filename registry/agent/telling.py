@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How does a message reach the server, and where is it until then?
+
+What is so now goes out before what was: a backlog never delays the current report, and the server takes a message
+that was overtaken as evidence only. A message that the server will never take is said and let go, so that it blocks
+nothing behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from registry.agent.messages import Message, Sender, evidence_of
+from registry.agent.spool import Spool
+from registry.agent.times import Times
+from registry.client import Client, ClientError, NotAuthorised, ProblemAnswer
+
+PAUSE_MAX = 60.0
+"""Longest pause between two tries while the server is away: a node counts as stale after 120 s without a report, and
+must be back before."""
+
+PAUSE_ASKED_MAX = 300.0
+"""Longest pause that a server may ask for."""
+
+DRAIN_MAX = 20
+"""Most spooled messages that go out in one round. A day's worth is through in a few hours, and a fleet whose server
+comes back sends no more than this many times its usual load."""
+
+DRAIN_SHARE = 1 / 3
+"""Share of a period that emptying the spool may take."""
+
+NEVER_TAKEN = frozenset({400, 409, 413, 422})
+"""Answers that say something about the message, not about the moment."""
+
+OF_THE_MOMENT = frozenset({401, 408, 429})
+"""Refusals that may pass. Of a message that waited every other one is for ever: the server has just taken another with
+the same token, and what it will not have must not block what is behind it."""
+
+
+class Superseded(Exception):
+    """A newer instance has this node's name. `detail` is the server's sentence."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class Fate(Enum):
+    """What became of a message."""
+
+    TAKEN = auto()
+    """The server has it."""
+    LATER = auto()
+    """Nobody took it now; it waits in the spool."""
+    NEVER = auto()
+    """The server will not have it, however often it is sent."""
+
+
+@dataclass(slots=True)
+class Teller:
+    """Brings messages to the server or into the spool. `say` gets sentences for the log.
+
+    `fresh_token` reads the token anew, so that one that was replaced is taken up without a restart. `error` is what
+    kept the last message from being taken, None since the server answered.
+    """
+
+    sender: Sender
+    client: Client
+    spool: Spool
+    times: Times
+    say: Callable[[str], None]
+    fresh_token: Callable[[], str | None]
+    period: float
+    chance: Callable[[float, float], float] = random.uniform
+    error: ClientError | None = None
+    _misses: int = 0
+    _not_before: float = float("-inf")
+
+    def tell(self, message: Message, *, is_fault: bool) -> tuple[Fate, dict[str, Any] | None]:
+        """Send a message, or keep it; give what became of it, and the answer. Raises Superseded."""
+        is_due = self.times.monotonic() >= self._not_before
+        fate, answer = self._send(message) if is_due else (Fate.LATER, None)
+        if fate is Fate.LATER:
+            self.keep(message, is_fault=is_fault)
+        elif fate is Fate.NEVER and is_fault:
+            self._tell_bare(message)
+        return fate, answer
+
+    def keep(self, message: Message, *, is_fault: bool) -> None:
+        """Put a message into the spool."""
+        self.spool.put(json.dumps(message).encode(), is_fault=is_fault)
+
+    def drain(self) -> None:
+        """Send the oldest of what waits, as much as one round may. Raises Superseded."""
+        until = self.times.monotonic() + self.period * DRAIN_SHARE
+        for entry in self.spool.waiting(DRAIN_MAX):
+            if self.times.monotonic() > until or self.times.wait(0):
+                return
+            message: Message = json.loads(entry.body)
+            fate, _ = self._send(message, has_waited=True)
+            if fate is Fate.LATER:
+                return
+            if fate is Fate.NEVER and entry.is_fault:
+                self._tell_bare(message)
+            self.spool.remove(entry)
+
+    def _tell_bare(self, message: Message) -> None:
+        """A list that the server cannot take must not take a fault down with it."""
+        if "devices" not in message:
+            return
+        bare = evidence_of(message, str(uuid.uuid4()))
+        if self._send(bare, has_waited=True)[0] is Fate.LATER:
+            self.keep(bare, is_fault=True)
+
+    def _send(self, message: Message, *, has_waited: bool = False) -> tuple[Fate, dict[str, Any] | None]:
+        try:
+            answer = self.client.report(self.sender.node, message)
+        except ProblemAnswer as error:
+            return self._refused(message, error, has_waited=has_waited), None
+        except ClientError as error:
+            return self._missed(error), None
+        self._reached()
+        return Fate.TAKEN, answer
+
+    def _refused(self, message: Message, error: ProblemAnswer, *, has_waited: bool) -> Fate:
+        if error.code == "instance_superseded":
+            if message["provider_id"] == self.sender.provider_id:
+                raise Superseded(error.detail) from error
+            self.say(f"a message of the instance {message['provider_id']} comes too late: {error.detail}")
+            return Fate.NEVER
+        if isinstance(error, NotAuthorised):
+            self.client.token = self.fresh_token() or self.client.token
+        is_waiting_vain = has_waited and error.status < 500 and error.status not in OF_THE_MOMENT
+        if error.status not in NEVER_TAKEN and not is_waiting_vain:
+            return self._missed(error)
+        self._reached()
+        wrong = "; ".join(f"{one.pointer} {one.detail}" for one in error.errors) or error.detail
+        faults = ", ".join(f"{one['code']} {one['failure_id']}" for one in message.get("failures", ()))
+        named = f"; faults in it: {faults}" if faults else ""
+        self.say(f"the server does not take report {message['report_id']} ({error.code}): {wrong}{named}")
+        return Fate.NEVER
+
+    def _missed(self, error: ClientError) -> Fate:
+        """Nobody took it: wait a while, longer each time, and at least as long as the server asks for."""
+        pause = min(self.period * 2.0**self._misses, PAUSE_MAX) * self.chance(0.5, 1.0)
+        asked = min(error.retry_after or 0.0, PAUSE_ASKED_MAX)
+        self._not_before = self.times.monotonic() + max(pause, asked)
+        self._misses = min(self._misses + 1, 16)
+        if self.error is None or self.error.detail != error.detail:
+            self.say(f"{error.detail}; reports wait in {self.spool.folder}")
+        self.error = error
+        return Fate.LATER
+
+    def _reached(self) -> None:
+        if self.error is not None:
+            self.say(f"{self.client.url} answers again; {len(self.spool)} messages wait")
+        self.error, self._misses, self._not_before = None, 0, float("-inf")

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When was a fault seen, and under which ids was it told? A failure counts its sights; rules count them in windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from registry.domain.rules import Sight
+from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
+from registry.store.failures import COLUMNS, Failure, failure_of
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One message about a fault, and the failure that it was put to.
+
+    `failure_id` is unique within `id_scope`; `digest` tells two messages under one id apart. A burst was seen `count`
+    times from `first_at` to `at`.
+    """
+
+    failure: Failure
+    id_scope: str
+    failure_id: str
+    digest: str
+    first_at: datetime
+    at: datetime
+    count: int
+
+
+def find_told(snapshot: Snapshot, id_scope: str, failure_id: str) -> Told | None:
+    """Return the message that came under this id."""
+    row = snapshot.one(
+        f"SELECT {COLUMNS}, s.digest, s.first_at, s.at, s.count FROM sight s JOIN failure f ON f.id = s.failure "
+        "WHERE s.id_scope = ? AND s.failure_id = ?",
+        (id_scope, failure_id),
+    )
+    if row is None:
+        return None
+    digest, first_at, at, count = row[-4:]
+    return Told(failure_of(row[:-4]), id_scope, failure_id, digest, from_micros(first_at), from_micros(at), count)
+
+
+def insert_told(tx: Transaction, told: Told) -> None:
+    """Keep a message about a fault, and with it the sight."""
+    tx.execute(
+        "INSERT INTO sight (id, failure, id_scope, failure_id, digest, first_at, at, count) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            new_id(tx.now),
+            told.failure.id,
+            told.id_scope,
+            told.failure_id,
+            told.digest,
+            to_micros(told.first_at),
+            to_micros(told.at),
+            told.count,
+        ),
+    )
+
+
+def is_seen_at(snapshot: Snapshot, failure: Failure, at: datetime) -> bool:
+    """Tell whether a failure was seen at this very time, or within a burst that holds it."""
+    moment = to_micros(at)
+    row = snapshot.one(
+        "SELECT 1 FROM sight WHERE failure = ? AND count > 0 AND first_at <= ? AND at >= ? LIMIT 1",
+        (failure.id, moment, moment),
+    )
+    return row is not None
+
+
+def count_again(tx: Transaction, failure: Failure, at: datetime, times: int) -> Failure:
+    """Count more sights of a failure that is on record, the last of them at this time."""
+    last_at = max(at, failure.last_at)
+    tx.execute(
+        "UPDATE failure SET count = count + ?, last_at = ? WHERE id = ?", (times, to_micros(last_at), failure.id)
+    )
+    return replace(failure, count=failure.count + times, last_at=last_at)
+
+
+def grow(tx: Transaction, told: Told, at: datetime, times: int) -> Failure:
+    """Note that a burst has gone on: it is one sight, later and longer."""
+    tx.execute(
+        "UPDATE sight SET at = ?, count = count + ? WHERE id_scope = ? AND failure_id = ?",
+        (to_micros(at), times, told.id_scope, told.failure_id),
+    )
+    return count_again(tx, told.failure, at, times)
+
+
+def on_devices(
+    snapshot: Snapshot, device_ids: Sequence[str], after: datetime, until: datetime
+) -> list[tuple[Failure, Sight]]:
+    """Return what was seen of these units in a stretch of time, later than `after`, wherever it was seen.
+
+    Withdrawn and muted faults are left out.
+    """
+    marks = ", ".join("?" for _ in device_ids)
+    return _seen(snapshot, f"f.device_id IN ({marks})", device_ids, after, until)
+
+
+def on_node(snapshot: Snapshot, node_id: str, after: datetime, until: datetime) -> list[tuple[Failure, Sight]]:
+    """Return what was seen on a node in a stretch of time, later than `after`; withdrawn and muted faults left out."""
+    return _seen(snapshot, "f.node_id = ?", (node_id,), after, until)
+
+
+def _seen(
+    snapshot: Snapshot, where: str, params: Iterable[str], after: datetime, until: datetime
+) -> list[tuple[Failure, Sight]]:
+    rows = snapshot.all(
+        f"SELECT {COLUMNS}, s.first_at, s.at, s.count FROM failure f JOIN sight s ON s.failure = f.id "
+        f"WHERE {where} AND f.last_at > ? AND f.state = 'active' AND f.muted IS NULL AND s.at > ? AND s.at <= ?",
+        (*params, to_micros(after), to_micros(after), to_micros(until)),
+    )
+    found = []
+    for row in rows:
+        failure = failure_of(row[:-3])
+        first_at, at, count = row[-3:]
+        sight = Sight(failure.board_id, failure.node_id, from_micros(first_at), from_micros(at), count)
+        found.append((failure, sight))
+    return found

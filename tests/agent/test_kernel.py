@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is the kernel log read on from where it was left, and is what it said in this boot not forgotten?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from registry.agent.kernel import KernelLog
+from registry.agent.memory import Memory
+from registry.collectors import boot as boots
+from registry.collectors.running import ToolFailed, ToolMissing
+from registry.domain.errors import PartUnreadable
+from registry.domain.reports import CheckStatus, Findings
+from tests.agent.machine import FakeMachine
+from tests.clock import NOON
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> FakeMachine:
+    return FakeMachine(tmp_path)
+
+
+def refuse(_: object) -> bytes:
+    raise ToolMissing("there is no journalctl here")
+
+
+def open_log(machine: FakeMachine, run: object = refuse) -> KernelLog:
+    assert callable(run)
+    boot = boots.collect(machine.root, refuse)
+    memory = Memory(machine.root / "memory.json", boot.boot_id)
+    return KernelLog(machine.root, run, boot, memory, lambda: NOON)
+
+
+def codes(found: Findings) -> list[str]:
+    return [failure.code for failure in found.failures]
+
+
+def statuses(found: Findings) -> list[tuple[CheckStatus, str | None]]:
+    return [(check.status, check.code) for check in found.checks]
+
+
+def test_a_log_without_an_xid_passes_at_the_first_look_and_at_every_later_one(machine: FakeMachine) -> None:
+    log = open_log(machine)
+
+    assert [statuses(log.read()) for _ in range(2)] == [[(CheckStatus.PASS, None)]] * 2
+
+
+def test_each_look_tells_what_was_added_since_the_last(machine: FakeMachine) -> None:
+    log = open_log(machine)
+    told = [codes(log.read())]
+
+    for number in (13, 79):
+        machine.log_xid(0, number)
+        told.append(codes(log.read()))
+
+    assert [*told, codes(log.read())] == [[], ["xid_13"], ["xid_79"], []]
+
+
+def test_a_blocking_xid_fails_the_check_until_the_next_boot(machine: FakeMachine) -> None:
+    log = open_log(machine)
+    machine.log_xid(1, 79)
+    log.read()
+
+    assert statuses(log.read()) == [(CheckStatus.FAIL, "xid_79")]
+    assert log.read().checks[0].device == machine.slot(1)
+
+    machine.boot()
+    assert statuses(open_log(machine).read()) == [(CheckStatus.PASS, None)]
+
+
+def test_it_is_remembered_when_the_kernel_has_overwritten_the_line(machine: FakeMachine) -> None:
+    log = open_log(machine)
+    machine.log_xid(1, 79)
+    log.read()
+    log._memory.save()
+    (machine.root / "dev/kmsg").write_text("6,1,0,-;Linux version 6.8.0\n")
+
+    assert statuses(open_log(machine).read()) == [(CheckStatus.FAIL, "xid_79")]
+
+
+def test_an_agent_that_begins_anew_gives_the_same_ids(machine: FakeMachine) -> None:
+    machine.log_xid(1, 79)
+
+    first, second = (open_log(machine).read().failures for _ in range(2))
+
+    assert [one.failure_id for one in first] == [one.failure_id for one in second]
+    assert [one.occurred_at for one in first] == [one.occurred_at for one in second]
+
+
+def test_half_a_line_is_read_when_it_is_whole(machine: FakeMachine) -> None:
+    log = open_log(machine)
+    with (machine.root / "dev/kmsg").open("a") as device:
+        device.write("4,900,227986636,-;NVRM: Xid (PCI:0000:18:00): 7")
+        device.flush()
+        assert codes(log.read()) == []
+
+        device.write("9, pid=1, name=x, GPU has fallen off the bus.\n")
+        device.flush()
+
+        assert codes(log.read()) == ["xid_79"]
+
+
+def test_without_the_device_the_journal_is_asked(machine: FakeMachine) -> None:
+    (machine.root / "dev/kmsg").unlink()
+    asked = []
+
+    def journal(command: object) -> bytes:
+        asked.append(command)
+        return (
+            b"2026-11-29T11:00:00.000000+0000 host kernel: Linux version 6.8.0\n"
+            b"2026-11-29T11:59:00.000000+0000 host kernel: NVRM: Xid (PCI:0000:18:00): 48, pid=1, name=x, DBE\n"
+        )
+
+    found = open_log(machine, journal).read()
+
+    assert codes(found) == ["xid_48"]
+    assert len(asked) == 1
+
+
+def test_a_log_that_nobody_may_read_is_no_log_without_faults(machine: FakeMachine) -> None:
+    (machine.root / "dev/kmsg").unlink()
+
+    with pytest.raises(ToolFailed, match="may not be read, and there is no journalctl"):
+        open_log(machine).read()
+
+
+def test_an_empty_log_is_no_log_without_faults(machine: FakeMachine) -> None:
+    (machine.root / "dev/kmsg").write_text("")
+
+    with pytest.raises(PartUnreadable, match="empty"):
+        open_log(machine).read()
+
+
+@pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="the kernel's own log may not be read here")
+def test_the_kernels_own_log_is_read_without_waiting() -> None:
+    boot = boots.collect(Path("/"), refuse)
+    log = KernelLog(Path("/"), refuse, boot, Memory(Path("/nonexistent"), boot.boot_id), lambda: NOON)
+
+    log.read()
+    log.read()
+    log.close()

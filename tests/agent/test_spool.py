@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does what waits survive, in order and within bounds, and does a spoilt file stop nothing?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from registry.agent import spool as spools
+from registry.agent.spool import Spool
+
+
+def bodies(spool: Spool, most: int = 1000) -> list[bytes]:
+    return [entry.body for entry in spool.waiting(most)]
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def spool(tmp_path: Path, said: list[str]) -> Spool:
+    return Spool(tmp_path / "spool", say=said.append)
+
+
+def test_faults_come_first_and_each_sort_in_the_order_it_came(spool: Spool) -> None:
+    for body, is_fault in ((b"1", False), (b"2", True), (b"3", False), (b"4", True)):
+        spool.put(body, is_fault=is_fault)
+
+    assert bodies(spool) == [b"2", b"4", b"1", b"3"]
+    assert bodies(spool, 3) == [b"2", b"4", b"1"]
+    assert len(spool) == 4
+
+
+def test_what_was_put_is_there_after_a_restart_and_the_order_goes_on(spool: Spool, said: list[str]) -> None:
+    spool.put(b'{"one": 1}', is_fault=False)
+
+    again = Spool(spool.folder, say=said.append)
+    again.put(b"two", is_fault=False)
+
+    assert bodies(again) == [b'{"one": 1}', b"two"]
+    assert said == []
+
+
+def test_a_message_is_gone_when_it_was_sent(spool: Spool) -> None:
+    spool.put(b"one", is_fault=True)
+    spool.put(b"two", is_fault=False)
+
+    spool.remove(spool.waiting(1)[0])
+
+    assert bodies(spool) == [b"two"]
+    assert [file.suffix for file in spool.folder.iterdir()] == [".calm"]
+
+
+def test_the_oldest_without_news_go_first_and_faults_never(tmp_path: Path, said: list[str]) -> None:
+    spool = Spool(tmp_path, say=said.append, limit=1000)
+    spool.put(b"first fault".ljust(300), is_fault=True)
+    for number in range(4):
+        spool.put(b"%d" % number + b" " * 290, is_fault=False)
+    for _ in range(4):
+        spool.put(b"fault".ljust(300), is_fault=True)
+
+    left = bodies(spool)
+
+    assert [body.split()[0] for body in left] == [b"first", *[b"fault"] * 4]
+    assert said[0] == "the spool is full: 1 of the oldest reports without news were given up"
+
+
+def test_the_newest_without_news_are_those_that_stay(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, say=str, limit=1000)
+    for number in range(10):
+        spool.put(b"%d" % number + b" " * 290, is_fault=False)
+
+    assert [body[:1] for body in bodies(spool)] == [b"7", b"8", b"9"]
+
+
+@pytest.mark.parametrize("spoil", [lambda raw: raw[:-3], lambda raw: raw[:12] + b"X" + raw[13:], lambda _: b""])
+def test_a_spoilt_file_is_set_aside_and_said_and_hinders_no_other(spool: Spool, said: list[str], spoil: object) -> None:
+    assert callable(spoil)
+    spool.put(b"spoilt message", is_fault=True)
+    spool.put(b"whole", is_fault=True)
+    first = min(spool.folder.iterdir())
+    first.write_bytes(spoil(first.read_bytes()))
+
+    assert bodies(spool) == [b"whole"]
+    assert len(spool) == 1
+    assert "is not as it was written" in said[0]
+    assert [file.name for file in spool.folder.iterdir() if file.suffix == ".spoilt"] == [f"{first.name}.spoilt"]
+
+
+def test_what_an_interrupted_write_left_is_cleared_away(spool: Spool, said: list[str]) -> None:
+    spool.put(b"one", is_fault=False)
+    (spool.folder / "000000000002.begun").write_bytes(b"0000")
+
+    again = Spool(spool.folder, say=said.append)
+
+    assert bodies(again) == [b"one"]
+    assert len(list(again.folder.iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_kill_9_leaves_whole_messages_and_none_that_was_kept_is_missing(tmp_path: Path, said: list[str]) -> None:
+    program = (
+        "import sys; from pathlib import Path; from registry.agent.spool import Spool\n"
+        "spool = Spool(Path(sys.argv[1]), say=print)\n"
+        "for number in range(1, 1_000_000):\n"
+        "    spool.put(b'%d ' % number + b'x' * 20_000, is_fault=bool(number % 2))\n"
+        "    print(number, flush=True)\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE)
+    time.sleep(0.8)
+    os.kill(writer.pid, signal.SIGKILL)
+    kept = [int(line) for line in writer.communicate()[0].split(b"\n") if line.strip()]
+
+    found = [int(body.split()[0]) for body in bodies(Spool(tmp_path, say=said.append), 10_000)]
+
+    assert len(kept) > 10
+    assert said == []
+    assert set(kept) <= set(found) <= {*kept, kept[-1] + 1}
+
+
+def test_a_disk_that_takes_nothing_loses_no_fault(
+    spool: Spool, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(spools, "write_whole", refuse)
+        spool.put(b"fault", is_fault=True)
+        spool.put(b"calm", is_fault=False)
+        assert bodies(spool) == [b"fault"]
+        assert list(spool.folder.iterdir()) == []
+
+    spool.put(b"later", is_fault=True)
+
+    assert bodies(Spool(spool.folder, say=said.append)) == [b"fault", b"later"]
+    assert [sentence.rpartition(": ")[2] for sentence in said] == [
+        "this one is kept in memory",
+        "this one is given up",
+    ]
+
+
+def test_one_that_only_memory_holds_is_forgotten_when_it_was_sent(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(spools, "write_whole", refuse)
+    spool.put(b"fault", is_fault=True)
+
+    spool.remove(spool.waiting(1)[0])
+
+    assert len(spool) == 0

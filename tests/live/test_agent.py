@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a node's agent keep the records right, through hangs, deaths and a server that is away? The real one is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.machine import GPU_COUNT, FakeMachine
+from tests.live.machines import walk
+from tests.live.server import Caller, LiveServer
+
+PERIOD_SECONDS = 0.4
+PATIENCE_SECONDS = 30.0
+HANG_SECONDS = 2.0
+
+
+class RunningAgent:
+    """A node's agent as a process of its own."""
+
+    def __init__(self, machine: FakeMachine, node: Caller, url: str, *more: str) -> None:
+        self.machine = machine
+        self.node = node
+        self.url = url
+        self.more = more
+        self.log = machine.root.parent / "agent.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, **settings: str) -> None:
+        """Start it."""
+        given = {"PRATIQUE_URL": self.url, "PRATIQUE_TOKEN": self.node.token, **settings}
+        period = ("--period", str(PERIOD_SECONDS))
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.machine.command(self.node.name, *period, *self.more),
+                env=self.machine.environment(**given),
+                stderr=log,
+                stdout=log,
+                stdin=subprocess.DEVNULL,
+            )
+
+    def end(self, number: signal.Signals) -> int:
+        """Send it a signal and give its exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(PATIENCE_SECONDS)
+        self.process = None
+        return code
+
+    def decision(self) -> dict[str, Any]:
+        """What the agent last wrote for others to read; empty before that."""
+        try:
+            told: dict[str, Any] = json.loads(self.machine.decision.read_text())
+        except FileNotFoundError:
+            return {}
+        return told
+
+    def until(self, what: Callable[[], Any]) -> None:
+        """Wait until something is so."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not what():
+            assert time.monotonic() < deadline, f"{self.decision()}\n{self.log.read_text()}"
+            assert self.process is None or self.process.poll() is None, self.log.read_text()
+            time.sleep(0.02)
+
+    def admitted(self) -> bool:
+        """Was the last decision a yes?"""
+        return bool(self.decision().get("admitted"))
+
+    def spooled(self) -> int:
+        """How many messages wait."""
+        return len([file for file in (self.machine.state / "spool").glob("*") if file.suffix in {".fault", ".calm"}])
+
+
+@pytest.fixture
+def running(server: LiveServer, tmp_path: Path) -> Iterator[RunningAgent]:
+    """An agent that is started on a machine of its own."""
+    machine = FakeMachine(tmp_path)
+    with agent_on(server, machine, f"agent-{machine.number}") as started:
+        yield started
+
+
+@contextmanager
+def agent_on(server: LiveServer, machine: FakeMachine, name: str, *more: str) -> Iterator[RunningAgent]:
+    agent = RunningAgent(machine, server.caller("node", name), server.url, *more)
+    agent.start()
+    try:
+        yield agent
+    finally:
+        if agent.process is not None:
+            agent.end(signal.SIGKILL)
+
+
+def test_a_healthy_node_is_refused_then_admitted_after_two_passes(
+    running: RunningAgent, operator: Caller, auditor: Caller
+) -> None:
+    running.until(running.admitted)
+
+    node = operator.get(f"/v1/nodes/{running.node.name}")
+    events = walk(auditor, f"/v1/nodes/{running.node.name}/history")
+    have = [event["data"]["have"] for event in events if event["type"] == "pass.counted"]
+    assert (node["boot_id"], node["provider_id"]) == (running.machine.boot_id, running.machine.provider_id)
+    assert {device["serial"] for device in node["devices"]} == {gpu.serial for gpu in running.machine.gpus}
+    assert have == [1, 2]
+    assert "passes_insufficient" in running.log.read_text()
+
+
+def test_an_xid_79_in_the_log_quarantines_within_one_period(running: RunningAgent, operator: Caller) -> None:
+    running.until(running.admitted)
+
+    running.machine.log_xid(2, 79)
+    running.until(lambda: running.decision()["exit_code"] == 10)
+
+    held = [reason for reason in running.decision()["decision"]["reasons"] if reason["code"] == "device_quarantined"]
+    failures = walk(operator, "/v1/failures", node=running.node.name)
+    assert [reason["device"]["serial"] for reason in held] == [running.machine.gpus[2].serial]
+    assert [(one["code"], one["count"]) for one in failures] == [("xid_79", 1)], (failures, running.log.read_text())
+
+
+def test_a_hanging_tool_makes_checks_unknown_and_no_device_missing(running: RunningAgent, operator: Caller) -> None:
+    running.until(running.admitted)
+
+    running.machine.hang()
+    running.until(lambda: "check_unknown" in running.decision()["codes"])
+
+    assert "device_missing" not in running.decision()["codes"]
+    devices = operator.get(f"/v1/nodes/{running.node.name}")["devices"]
+    assert [device["state"] for device in devices] == ["in_service"] * GPU_COUNT
+    running.until(lambda: all(not is_alive(child) for child in running.machine.children()[:1]))
+
+    running.machine.recover()
+    running.until(running.admitted)
+
+
+def test_nothing_is_lost_or_told_twice_while_the_server_is_away(
+    server: LiveServer, operator: Caller, auditor: Caller, tmp_path: Path
+) -> None:
+    machine = FakeMachine(tmp_path)
+    with agent_on(server, machine, f"agent-{machine.number}") as running:
+        running.until(running.admitted)
+        address = server.url.removeprefix("http://")
+        server.kill()
+        machine.log_xid(1, 63, "Row remapper: new row marked for remapping")
+        running.until(lambda: running.spooled() >= 4)
+        running.end(signal.SIGKILL)
+        machine.log_xid(1, 48, "DBE (double bit error)")
+        running.start()
+        running.until(lambda: running.spooled() >= 6)
+
+        server.start(address)
+        running.until(lambda: running.spooled() == 0)
+
+    failures = {one["code"]: one["count"] for one in walk(operator, "/v1/failures", node=running.node.name)}
+    reports = walk(auditor, f"/v1/nodes/{running.node.name}/history")
+    assert failures == {"xid_63": 1, "xid_48": 1}
+    assert [event["data"]["code"] for event in reports if event["type"] == "failure.recorded"].count("xid_63") == 1
+    assert not list((machine.state / "spool").iterdir())
+
+
+def test_what_was_spooled_in_an_earlier_boot_is_evidence_of_that_boot(
+    server: LiveServer, operator: Caller, auditor: Caller, tmp_path: Path
+) -> None:
+    machine = FakeMachine(tmp_path)
+    with agent_on(server, machine, f"agent-{machine.number}") as running:
+        running.until(running.admitted)
+        address, first = server.url.removeprefix("http://"), machine.boot_id
+        server.kill()
+        machine.log_xid(0, 48, "DBE (double bit error)")
+        running.until(lambda: running.spooled() >= 2)
+        running.end(signal.SIGKILL)
+
+        machine.boot()
+        server.start(address)
+        running.start()
+        running.until(lambda: running.spooled() == 0)
+        running.until(lambda: running.decision()["decision"])
+
+        node = operator.get(f"/v1/nodes/{running.node.name}")
+        failures = walk(operator, "/v1/failures", node=running.node.name)
+        assert len(failures) == 1, failures
+        (failure,) = failures
+        assert (failure["code"], node["boot_id"]) == ("xid_48", machine.boot_id)
+        assert first != machine.boot_id
+        running.until(lambda: "check_failing" not in running.decision()["codes"])
+
+
+def test_a_signal_to_stop_ends_it_cleanly_even_while_a_tool_hangs(running: RunningAgent) -> None:
+    running.until(running.admitted)
+    running.machine.hang()
+    running.until(running.machine.children)
+
+    began = time.monotonic()
+    code = running.end(signal.SIGTERM)
+
+    assert code == 0
+    assert time.monotonic() - began < HANG_SECONDS
+    assert not any(is_alive(child) for child in running.machine.children())
+    assert "check_unknown" not in running.decision()["codes"]
+
+
+def test_an_agent_that_was_killed_goes_on_where_it_was(running: RunningAgent, operator: Caller) -> None:
+    running.machine.log_xid(3, 94, "Contained ECC error")
+    running.until(lambda: walk(operator, "/v1/failures", node=running.node.name))
+    running.until((running.machine.state / "memory.json").exists)
+
+    running.end(signal.SIGKILL)
+    (running.machine.state / "memory.json").unlink()
+    running.start()
+    running.machine.log_xid(3, 13, "Graphics Exception")
+    running.until(lambda: len(walk(operator, "/v1/failures", node=running.node.name)) == 2)
+
+    failures = {one["code"]: one["count"] for one in walk(operator, "/v1/failures", node=running.node.name)}
+    assert failures == {"xid_94": 1, "xid_13": 1}
+
+
+def test_the_agent_of_an_instance_that_was_replaced_ends_and_says_why(running: RunningAgent, tmp_path: Path) -> None:
+    running.until(running.admitted)
+
+    newer = FakeMachine(tmp_path / "newer")
+    with_new = RunningAgent(newer, running.node, running.url)
+    with_new.start()
+    assert running.process is not None
+    code = running.process.wait(PATIENCE_SECONDS)
+    running.process = None
+    with_new.end(signal.SIGTERM)
+
+    assert code == 14
+    assert "This agent ends." in running.log.read_text()
+
+
+def test_a_second_agent_does_not_use_the_same_folder(running: RunningAgent) -> None:
+    running.until(running.admitted)
+
+    second = subprocess.run(
+        running.machine.command(running.node.name, "--once"),
+        env=running.machine.environment(PRATIQUE_URL=running.url, PRATIQUE_TOKEN=running.node.token),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert second.returncode == 2
+    assert "Another agent uses" in second.stderr
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    return state != "Z"
