@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from time import perf_counter
 
 from flask import Response, g, request
+from prometheus_client import Counter, Histogram
 
 from api.context import request_id
 from api.metrics import REQUESTS, SECONDS
@@ -28,10 +30,30 @@ def end(response: Response) -> None:
     method = request.method if request.method in _METHODS else "other"
     caller: Caller | None = g.get("caller")
     role = str(caller.role) if caller else "none"
-    REQUESTS.labels(route, method, str(response.status_code), role).inc()
-    SECONDS.labels(route, method).observe(seconds)
+    try:
+        _count(route, method, response.status_code, role).inc()
+        _seconds(route, method).observe(seconds)
+    except OSError as error:
+        # What was done is done: whoever asked is told so, whether it can be counted or not.
+        _tell_once(f"requests are not counted any more: {error}; start the server again")
     if log.isEnabledFor(logging.INFO):
         _log(response, route, caller, seconds)
+
+
+@lru_cache(maxsize=16)
+def _tell_once(text: str) -> None:
+    log.error(text)
+
+
+@lru_cache(maxsize=4096)
+def _count(route: str, method: str, status: int, role: str) -> Counter:
+    """Find a series once: the library looks for it behind a lock."""
+    return REQUESTS.labels(route, method, str(status), role)
+
+
+@lru_cache(maxsize=1024)
+def _seconds(route: str, method: str) -> Histogram:
+    return SECONDS.labels(route, method)
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})

@@ -39,6 +39,8 @@ _LONGEST = {"cursor": CURSOR_LENGTH, **dict.fromkeys(WRITTEN, TEXT_LENGTH)}
 
 def query(known: Collection[str]) -> dict[str, str]:
     """Return the query parameters. Raises InvalidField for unknown, repeated and unprintable ones, naming them."""
+    if not request.query_string:
+        return {}
     errors = []
     for name, values in request.args.lists():
         if name not in known:

@@ -22,7 +22,6 @@ from registry.domain.reports import (
     Kind,
     Reading,
     Report,
-    ReportedFailure,
 )
 
 _IDENTITY = ("slot", "serial", "uuid", "model", "part_number", "module_id", "name", "mac", "gid", "node_guid")
@@ -61,12 +60,12 @@ def with_findings(report: Report, findings: Sequence[Findings]) -> Report:
     """Add what the parts found that are no lists. Devices are named as the report's own list names them."""
     roll = Roll.of(report.entries or (), report.partial)
     checks = tuple(roll.settle(check) for found in findings for check in found.checks)
-    failures = (roll.place(failure) for found in findings for failure in found.failures)
+    told = (told_in_boot(failure, report.boot_id) for found in findings for failure in found.failures)
     return replace(
         report,
         entries=_with_readings(report.entries, roll, findings),
         checks=(*report.checks, *checks),
-        failures=(*report.failures, *(_told_by(report, failure) for failure in failures)),
+        failures=(*report.failures, *(replace(roll.place(failure), node=report.node) for failure in told)),
         host=_with_host(report.host, findings),
         warnings=(*report.warnings, *(notice for found in findings for notice in found.warnings)),
     )
@@ -171,10 +170,6 @@ def _best_known(checks: Sequence[CheckResult]) -> list[CheckResult]:
 
 
 # --- what is no list ------------------------------------------------------------------------------------------------
-
-
-def _told_by(report: Report, failure: ReportedFailure) -> ReportedFailure:
-    return told_in_boot(replace(failure, node=report.node), report.boot_id)
 
 
 def _with_readings(

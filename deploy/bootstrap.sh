@@ -364,8 +364,9 @@ start_log() {
 copy_sysfs() {
     sys=$root/sys tree=$look/tree
     rm -rf "$tree"
-    command -v tar >/dev/null || return 0
-    if [ ! -d "$sys/class/infiniband" ] && [ ! -d "$sys/bus/pci/devices" ]; then return 0; fi
+    if [ ! -d "$sys/class/infiniband" ] && [ ! -d "$sys/bus/pci/devices" ]; then
+        unreadable="$sys shows neither a PCI bus nor RDMA devices" && return 0
+    fi
     mkdir -p "$tree"
     for card in "$sys"/class/infiniband/*; do
         if [ -e "$card" ]; then copy_rdma "$card" "$tree/class/infiniband/${card##*/}"; fi
@@ -376,7 +377,9 @@ copy_sysfs() {
         if [ -d "$card/device" ]; then mkdir -p "$tree/class/net/${card##*/}/device"; fi
     done
     if [ -d "$sys/bus/pci/devices" ]; then copy_bus; fi
-    tar -cf "$scratch/parts/efa_sysfs" -C "$tree" . 2>/dev/null || rm -f "$scratch/parts/efa_sysfs"
+    tar -cf "$scratch/parts/efa_sysfs" -C "$tree" . 2>/dev/null && return 0
+    rm -f "$scratch/parts/efa_sysfs"
+    unreadable="tar is not here or failed, and $sys cannot be sent without it"
 }
 
 copy_rdma() { # FROM TO

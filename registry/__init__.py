@@ -43,12 +43,16 @@ The words
     event          one entry of the append-only history: `noun.past_participle`.
     subject        what an event is about; each subject numbers its own events.
     actor          who did it: operator, node, rule, system.
+    round          what a node's agent does once in a period: look, tell, act.
+    look           what all sources of a machine say at one time; a source is one tool or one place in its files.
+    spool          the messages of a node that wait on its disk for a server.
+    standing       what holds for a node by its agent's knowledge: the last decision, or that there is none.
 
 The rooms, imports only downwards
 
     main           the `pratique` command; loads the two halves below
     cli            commands that speak HTTP           admin     commands on the server's host
-    agent          (to come) the loop of a node
+    agent          the loop of a node
     client         the HTTP client                    services  use cases: one function, one transaction
     collectors     tool output into facts             store     SQL; peewee never leaves it
     config         settings

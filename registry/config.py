@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from registry.domain.policy import Policy
+from registry.domain.policy_file import PolicyError, parse_policy, thresholds_in
 
 PREFIX = "PRATIQUE_"
 POSTGRESQL = ("postgresql://", "postgres://")
@@ -57,6 +58,7 @@ NUMBERS = (
 TEXTS = {
     "DATABASE_URL": "where the records are: sqlite:////absolute/path or postgresql://…",
     "DATA_DIR": "folder of the SQLite database and of the keys that `migrate` makes",
+    "POLICY_FILE": "TOML file of the policy: thresholds, effects of fault codes, rules",
     "METRICS_BIND": "HOST:PORT at which /metrics is answered, and only there; not set: beside the rest",
     "LOG_LEVEL": f"how much is logged: {', '.join(LOG_LEVELS)}",
 }
@@ -135,20 +137,26 @@ class Settings:
     signing_key: str | None = field(default=None, repr=False)
     log_level: str = "info"
     metrics_bind: str | None = None
+    policy_file: Path | None = None
+    policy_as_written: Policy = field(default_factory=Policy, repr=False)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
         """Read the settings; an empty variable counts as not set. Raises ConfigError with every fault there is."""
         source = _Source(os.environ if environ is None else environ)
         data_dir = Path(source.text("DATA_DIR", "pratique-data")).absolute()
+        policy_file = source.text("POLICY_FILE", "")
+        policy, named = source.policy(policy_file)
         settings = cls(
             database_url=source.text("DATABASE_URL", f"sqlite:///{data_dir / 'pratique.db'}"),
             data_dir=data_dir,
-            **{number.name.lower(): source.number(number) for number in NUMBERS},
+            **{number.name.lower(): source.number_or(number, policy, named) for number in NUMBERS},
             secret_key=source.secret("SECRET_KEY"),
             signing_key=source.secret("SIGNING_KEY"),
             log_level=source.text("LOG_LEVEL", "info").lower(),
             metrics_bind=source.text("METRICS_BIND", "") or None,
+            policy_file=Path(policy_file).absolute() if policy_file else None,
+            policy_as_written=policy,
         )
         source.refuse_unknown()
         source.problems += settings.faults()
@@ -167,8 +175,9 @@ class Settings:
 
     @property
     def policy(self) -> Policy:
-        """The thresholds that follow from these settings."""
-        return Policy(
+        """The policy that follows from these settings: that of the file, and the thresholds that have a variable."""
+        return replace(
+            self.policy_as_written,
             pass_count=self.pass_count,
             pass_gap_seconds=self.pass_gap_seconds,
             pass_max_age_seconds=self.pass_max_age_seconds,
@@ -270,6 +279,27 @@ class _Source:
         self.problems.append(Problem(PREFIX + number.name, text, remedy))
         return number.default
 
+    def policy(self, file: str) -> tuple[Policy, frozenset[str]]:
+        """Read the policy file, if there is one; returns the policy and the thresholds that the file names."""
+        text = self._content(PREFIX + "POLICY_FILE", file) if file else ""
+        try:
+            return parse_policy(text or ""), thresholds_in(text or "")
+        except PolicyError as error:
+            self.problems += [Problem(f"{PREFIX}POLICY_FILE", file, str(one)) for one in error.problems]
+            return Policy(), frozenset()
+
+    def number_or(self, number: Number, policy: Policy, named: frozenset[str]) -> int:
+        """Read a number; one that the policy file names as well is in two places, and both may be meant."""
+        field_name = number.name.lower()
+        if field_name not in named:
+            return self.number(number)
+        if given := self.text(number.name, ""):
+            self.problems.append(
+                Problem(PREFIX + number.name, given, "the policy file sets it as well: keep one of the two.")
+            )
+        value: int = getattr(policy, field_name)
+        return value
+
     def secret(self, name: str) -> str | None:
         variable, file_variable = PREFIX + name, f"{PREFIX}{name}_FILE"
         value, file = self.text(name, ""), self.text(f"{name}_FILE", "")
@@ -277,15 +307,20 @@ class _Source:
             self.problems.append(Problem(variable, None, f"{file_variable} is set as well: keep one of the two."))
         if not file:
             return value or None
-        try:
-            content = Path(file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it holds no text"
-            self.problems.append(Problem(file_variable, file, f"the file cannot be read: {reason}."))
+        content = self._content(file_variable, file)
+        if content is None:
             return None
         if not content:
             self.problems.append(Problem(file_variable, file, "the file is empty."))
         return content or None
+
+    def _content(self, variable: str, file: str) -> str | None:
+        try:
+            return Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it holds no text"
+            self.problems.append(Problem(variable, file, f"the file cannot be read: {reason}."))
+            return None
 
     def refuse_unknown(self) -> None:
         for name in sorted(self._values):

@@ -156,3 +156,30 @@ def test_the_client_has_settings_of_its_own(tmp_path: Path) -> None:
 def test_every_name_is_listed_once() -> None:
     assert len(SETTING_NAMES) == len(set(SETTING_NAMES))
     assert all(name.startswith("PRATIQUE_") for name in SETTING_NAMES)
+
+
+def test_a_policy_file_decides_with_the_variables_that_it_does_not_name(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('[thresholds]\npass_count = 4\nbreaker_fleet_percent = 7\n[effects]\nxid_31 = "hold"\n')
+    settings = Settings.from_env({"PRATIQUE_POLICY_FILE": str(file), "PRATIQUE_PASS_GAP_SECONDS": "0"})
+
+    policy = settings.policy
+    assert (policy.pass_count, policy.pass_gap_seconds, policy.breaker_fleet_percent) == (4, 0, 7)
+    assert policy.look_up("xid_31").effect == "hold"
+    assert (settings.pass_count, settings.policy_file) == (4, file)
+
+
+def test_a_wrong_policy_file_refuses_the_start_and_names_every_fault(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('[thresholds]\npass_cuont = 3\n[effects]\nxid_79 = "reboot"\n')
+    with pytest.raises(ConfigError) as caught:
+        Settings.from_env({"PRATIQUE_POLICY_FILE": str(file), "PRATIQUE_LOG_LEVEL": "loud"})
+    told = str(caught.value)
+    assert all(word in told for word in ("thresholds.pass_cuont", "effects.xid_79", "LOG_LEVEL", str(file)))
+
+
+def test_a_policy_file_that_is_not_there_and_a_number_in_two_places_are_faults(tmp_path: Path) -> None:
+    assert "cannot be read" in faults(POLICY_FILE=str(tmp_path / "none.toml"))["POLICY_FILE"]
+    file = tmp_path / "policy.toml"
+    file.write_text("[thresholds]\npass_count = 4\n")
+    assert "keep one" in faults(POLICY_FILE=str(file), PASS_COUNT="4")["PASS_COUNT"]

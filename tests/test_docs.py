@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from registry.admin.demo_server import RunningServer, Stage, start_server
+from tests.agent.machine import FakeMachine
 from tests.console import COMMAND, NEEDED, clean_environment, commands_of, make_tools, run_blocks, write_files
 from tests.postgres import Server, find_programs
 from tests.project import ROOT
 
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
-ROLES = {"bootstrap": "node", "operator": "operator", "auditor": "auditor"}
+ROLES = {"bootstrap": "node", "agent": "node", "operator": "operator", "auditor": "auditor"}
 
 REPORT = (
     "nvidia-smi -q -x | PRATIQUE_TOKEN_FILE=node-a.token pratique report node-a --provider-id i-0abc"
@@ -82,11 +83,12 @@ def server(tmp_path: Path, work: Path, environment: dict[str, str]) -> Iterator[
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ROLES)
 def test_a_readers_commands_do_what_the_page_says(
-    name: str, server: RunningServer, work: Path, environment: dict[str, str]
+    name: str, server: RunningServer, work: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     environment["PRATIQUE_URL"] = server.url
     write_files(PAGES[name], work)
-    before = {"bootstrap": [], "operator": [REPORT, REPORT], "auditor": [REPORT, HOLD]}[name]
+    environment["PRATIQUE_AGENT_ROOT"] = str(FakeMachine(tmp_path / "machine").root)
+    before = {"bootstrap": [], "agent": [], "operator": [REPORT, REPORT], "auditor": [REPORT, HOLD]}[name]
 
     run_blocks(["".join(f"$ {command}\n" for command in before), *commands_of(PAGES[name])], work, environment)
 

@@ -319,7 +319,15 @@ COMPONENTS: dict[str, JsonSchema] = {
             "built_in": FLAG,
         }
     ),
-    "Policy": {**obj({"digest": TEXT, "effects": {"type": "object", "additionalProperties": word(Effect)}})},
+    "Policy": {
+        **obj(
+            {
+                "digest": TEXT,
+                "effects": {"type": "object", "additionalProperties": word(Effect)},
+                "rules": listed(ANY_OBJECT),
+            }
+        )
+    },
     "Token": obj(_TOKEN_FIELDS),
     "NewToken": obj({**_TOKEN_FIELDS, "token": {**MAYBE, "description": "Shown once; null when replayed."}}),
     "Verified": obj(

@@ -61,7 +61,9 @@ def decide(node: str) -> Response:
     check_node(node)
     query(())
     decision = admission.decide_admission(database(), node, instance=caller().provider_id, policy=policy(), now=now())
-    if request.accept_mimetypes.best_match(["application/json", TEXT]) == TEXT:
+    # Looked at before it is parsed: nobody who wants JSON names a text type.
+    wants_text = "text" in request.headers.get("Accept", "")
+    if wants_text and request.accept_mimetypes.best_match(["application/json", TEXT]) == TEXT:
         return Response(decision.as_line() + "\n", content_type=f"{TEXT}; charset=utf-8")
     return answer(decision.to_json())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which thresholds are in force?"""
+"""Which thresholds, effects and rules are in force?"""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ bp = Blueprint("policy", __name__)
 @says({200: ref("Policy")})
 @require(*READERS)
 def show() -> Response:
-    """Show every threshold, and the digest that decisions name them by."""
+    """Show every threshold, the effect of every fault code, the rules, and the digest that decisions name them by."""
     query(())
     return answer({"digest": policy().digest, **policy().to_json()})

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where do the processes of one server count their requests, and who clears away what a killed server left there?
 
-A folder in memory, made when the server starts and removed when it ends. The server and its workers keep a lock on it
-(https://man7.org/linux/man-pages/man2/flock.2.html), which the kernel takes from them however they end: a folder that
-nobody has locked is nobody's. A process id in its name would say less, because ids come again, and because containers
-that share the memory do not share the ids.
+A folder in memory, made when the server starts and removed when it ends. The server and its workers keep a lock on a
+file in it (https://man7.org/linux/man-pages/man2/flock.2.html), which the kernel takes from them however they end: a
+folder whose lock nobody holds is nobody's, and one without such a file is none of ours. A process id in its name would
+say less, because ids come again, and because containers that share the memory do not share the ids.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ PREFIX = "pratique-metrics-"
 UNLOCKED_PREFIX = "pratique-starting-"
 """What the folder is called until it is locked, so that no other server takes it for a left one meanwhile."""
 
+LOCK = "lock"
+"""The file in it that is locked. The metrics library looks at files that end with `.db` alone."""
+
 
 def make(parent: Path | None) -> Path:
     """Make the folder, empty, below `parent` or where temporary files go, and lock it. Removes those left there."""
     folder = Path(tempfile.mkdtemp(prefix=UNLOCKED_PREFIX, dir=parent))
     # Never closed: the lock is to last as long as this process and the workers that it forks.
-    fcntl.flock(os.open(folder, os.O_RDONLY | os.O_DIRECTORY), fcntl.LOCK_EX)
+    fcntl.flock(os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), fcntl.LOCK_EX)
     _remove_left(folder.parent)
     folder = folder.rename(folder.with_name(PREFIX + folder.name.removeprefix(UNLOCKED_PREFIX)))
     os.environ[VARIABLE] = str(folder)
@@ -40,10 +43,12 @@ def remove() -> None:
 
 
 def _remove_left(parent: Path) -> None:
-    """Remove our folders that no process has locked. What is somebody else's, or is gone meanwhile, is left alone."""
+    """Remove our folders whose lock no process holds. What has no lock, is somebody else's or gone, is left alone."""
     for folder in parent.glob(f"{PREFIX}*"):
         try:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            if folder.is_symlink():
+                continue
+            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:
             continue
         try:

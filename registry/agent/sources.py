@@ -15,6 +15,7 @@ from registry.agent.memory import Memory
 from registry.agent.messages import Span
 from registry.agent.times import Times
 from registry.collectors import dcgm_diag, dcgm_health, dmi, efa_sysfs, nvidia_smi_xml
+from registry.collectors.kernel_log import CHECK
 from registry.collectors.nvidia_smi_checks import ALL_CHECKS
 from registry.collectors.running import Runner, ToolFailed, ToolMissing
 from registry.collectors.sysfs import DirectoryTree
@@ -25,6 +26,8 @@ Lists = Mapping[str, Sequence[DeviceEntry]]
 NVIDIA = "0x10de"
 DISPLAY = ("0x0300", "0x0302")
 """PCI class of display controllers, VGA and 3D (https://pci-ids.ucw.cz/read/PD/03); an NVSwitch has another."""
+
+KERNEL_LOG = "kernel log"
 
 SAME_LOOK_SECONDS = 2.0
 """A document with the time of the one before is an old one when so much time has passed: its stamps count seconds."""
@@ -50,15 +53,22 @@ class Machine:
         """Look once at all there is."""
         root, run = self.root, self.run
         sources = [
+            # First, because a tool that hangs must not delay what the log says about it.
+            Source(KERNEL_LOG, self.kernel.read, (CHECK,)),
             Source("GPUs", self._read_gpus, tuple(sorted(ALL_CHECKS))),
             Source("EFA", lambda: efa_sysfs.collect(root, run), ("efa.link",)),
             Source("DCGM", lambda: dcgm_health.collect(root, run), ("dcgm.health",)),
             Source("DMI", self._read_host, ()),
         ]
-        if self.has_gpus():
-            # First, because a tool that hangs must not delay what the log says about it.
-            sources.insert(0, Source("kernel log", self.kernel.read, ("gpu.xid",)))
-        return look_at(sources, self.lists())
+        seen = look_at(sources, self.lists())
+        if seen.lists.get(Kind.GPU) or self.has_gpus():
+            return seen
+        # Where there is no GPU nobody needs to know whether one had an Xid.
+        return replace(
+            seen,
+            checks=tuple(check for check in seen.checks if check.name != CHECK),
+            troubles={name: trouble for name, trouble in seen.troubles.items() if name != KERNEL_LOG},
+        )
 
     def has_gpus(self) -> bool:
         """Are there GPUs, by the last list or by the PCI bus?"""

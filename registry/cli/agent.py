@@ -75,7 +75,13 @@ Examples:
 @click.option("--url", metavar="URL", help="Address of the server.  [PRATIQUE_URL]")
 @click.option("--token-file", metavar="FILE", help="File that holds the token.  [PRATIQUE_TOKEN_FILE]")
 @click.option("--once", is_flag=True, help="Do one round and end with the decision's code.")
-@click.option("--period", type=click.FloatRange(min=0.01), default=PERIOD_SECONDS, hidden=True)
+@click.option(
+    "--period",
+    type=click.FloatRange(min=0.01),
+    default=PERIOD_SECONDS,
+    hidden=True,
+    help="Seconds between two rounds, for tests.",
+)
 def agent(url: str | None, token_file: str | None, *, once: bool, period: float, **options: Any) -> None:
     """Watch over this node: every 30 seconds look at the hardware, tell the server, and act on the answer as told.
 

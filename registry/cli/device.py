@@ -51,9 +51,10 @@ def show(session: Session, ref: str) -> None:
 
 @device.command(epilog=EPILOG)
 @click.argument("ref")
+@filtered("type", "actor", "since", "until")
 @ordered
 @limited
 @speaks_http
-def history(session: Session, ref: str, order: str, limit: int) -> None:
+def history(session: Session, ref: str, order: str, limit: int, **filters: str | None) -> None:
     """Print everything that happened to the device REF, over all nodes. Several devices that fit are merged."""
-    show_history(session, ("devices", ref, "history"), order=order, limit=limit)
+    show_history(session, ("devices", ref, "history"), order=order, limit=limit, filters=filters)

@@ -62,12 +62,13 @@ def show(session: Session, name: str) -> None:
 
 @node.command(epilog=EPILOG)
 @click.argument("name")
+@filtered("type", "actor", "since", "until")
 @ordered
 @limited
 @speaks_http
-def history(session: Session, name: str, order: str, limit: int) -> None:
+def history(session: Session, name: str, order: str, limit: int, **filters: str | None) -> None:
     """Print everything that happened on the node NAME, under every instance."""
-    show_history(session, ("nodes", name, "history"), order=order, limit=limit)
+    show_history(session, ("nodes", name, "history"), order=order, limit=limit, filters=filters)
 
 
 @node.command(epilog=EPILOG)

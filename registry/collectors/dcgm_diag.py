@@ -17,7 +17,7 @@ from typing import Any
 
 from registry.collectors.dcgm_errors import Complaint, Grade, code_of, grade, holds_node, name_error
 from registry.collectors.dcgm_findings import Subject, Tally, could_not_look
-from registry.collectors.dcgm_text import MAX_ID, clean, number, objects, read_output
+from registry.collectors.dcgm_text import MAX_ID, clean, is_blank, number, objects, read_output
 from registry.collectors.nvidia_smi_text import MAX_DEVICES, shown
 from registry.collectors.running import Runner, ToolFailed
 from registry.domain.errors import PartUnreadable
@@ -152,23 +152,25 @@ def _subjects(result: Mapping[str, Any], names: Mapping[int, str]) -> list[Subje
         label = f"{group} {clean(str(result.get('entity_id', '')))}".strip()
         return [Subject(label=label)] if group.casefold() != "none" else [Subject()]
     said = result.get("entity_id") if group else result.get("gpu_ids", result.get("gpu_id"))
-    indexes = [_index(one) for one in _listed(said)]
-    return [Subject(names.get(index) or device_by_index("gpu", index)) for index in dict.fromkeys(indexes)] or [
-        Subject()
-    ]
+    indexes = dict.fromkeys(_index(one) for one in _listed(said))
+    counted = [index for index in indexes if index is not None]
+    return [Subject(names.get(index) or device_by_index("gpu", index)) for index in counted] or [Subject()]
 
 
 def _listed(said: object) -> list[object]:
     """Take a list of ids apart: `"0,1,2,3"`, one number, or a list of either."""
-    many = said if isinstance(said, list) else str(said).split(",", MAX_DEVICES) if isinstance(said, str) else [said]
+    many = said.split(",", MAX_DEVICES) if isinstance(said, str) else said if isinstance(said, list) else [said]
     if len(many) > MAX_DEVICES:
         raise PartUnreadable(f"a result speaks of more than {MAX_DEVICES} GPUs, which no machine has")
     return [one for one in many if one is not None and one != ""]
 
 
-def _index(said: object) -> int:
+def _index(said: object) -> int | None:
+    """Return the number of a GPU, None for a blank. Raises PartUnreadable for what is neither."""
     index = number(said)
-    if index is None or not 0 <= index <= MAX_ID:
+    if index is None and is_blank(said):
+        return None
+    if index is None or index > MAX_ID:
         raise PartUnreadable(f"{shown(clean(str(said)[:80]))} is not the number of a GPU; send what {_TOOL} printed")
     return index
 
@@ -194,7 +196,7 @@ def _complaints(said: object) -> Iterator[Complaint]:
 
 def _serials(document: Mapping[str, Any], root: Mapping[str, Any]) -> dict[int, str]:
     """Return the serials of the GPUs by index. One that stands for two GPUs, or fills a gap, names none."""
-    said: dict[int, object] = {}
+    said: dict[int | None, object] = {}
     for group in objects(document.get("entity_groups")):
         if clean(group.get("entity_group")).upper() == "GPU":
             said |= {_index(one.get("entity_id")): one.get("serial_num") for one in objects(group.get("entities"))}
@@ -202,12 +204,17 @@ def _serials(document: Mapping[str, Any], root: Mapping[str, Any]) -> dict[int, 
         if isinstance(legacy, dict):
             said |= {index: serial for key, serial in legacy.items() if (index := number(key)) is not None}
     usable = {
-        index: serial
+        index: serial.strip()
         for index, serial in said.items()
-        if isinstance(serial, str) and why_unusable(IdentifierType.SERIAL, serial) is None and "<<<" not in serial
+        if index is not None and isinstance(serial, str) and _is_serial(serial)
     }
     times = Counter(usable.values())
     return {index: serial for index, serial in usable.items() if times[serial] == 1}
+
+
+def _is_serial(text: str) -> bool:
+    # "<<<NOT_SUPPORTED>>>" and the like are DCGM's blanks for text (`DCGM_STR_BLANK` in dcgm_structs.h).
+    return "<<<" not in text and why_unusable(IdentifierType.SERIAL, text) is None
 
 
 def _version(document: Mapping[str, Any], root: Mapping[str, Any]) -> str:

@@ -118,7 +118,7 @@ def _subject(group: str, entity: str) -> Subject:
     if group.upper() != "GPU":
         return Subject(label=f"{group} {entity}".strip())
     index = number(entity)
-    if index is None or not 0 <= index <= MAX_ID:
+    if index is None or index > MAX_ID:
         raise PartUnreadable(f"{shown(entity)} is not the number of a GPU; send what {_TOOL} printed")
     return Subject(device_by_index("gpu", index))
 

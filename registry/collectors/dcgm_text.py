@@ -26,9 +26,9 @@ _NO_ANSWER = re.compile(
 )
 """How dcgmi begins to say that it could not look: `errorString` in dcgmlib/src/DcgmLib.cpp, dcgmi/Health.cpp."""
 
-BLANK_NUMBERS = (range(0x7FFFFFF0, 0x80000000), range(0x7FFFFFFFFFFFFFF0, 0x8000000000000000))
-"""What DCGM prints for "no value", "not found", "not supported" and "not permitted" in 32 and 64 bits:
-https://github.com/NVIDIA/DCGM/blob/master/dcgmlib/dcgm_structs.h"""
+FIRST_BLANK = 0x7FFFFFF0
+"""From here on a number stands for "no value", "not found", "not supported" or "not permitted", in 32 bits and in 64
+(`DCGM_INT32_BLANK`, `DCGM_INT64_BLANK`): https://github.com/NVIDIA/DCGM/blob/master/dcgmlib/dcgm_structs.h"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,26 @@ def clean(value: object) -> str:
 
 
 def number(value: object) -> int | None:
-    """Return a number, printed as one or as text; None for DCGM's blanks and for what is none."""
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal():
-        value = int(value.strip()[:20])
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return None if any(value in blanks for blanks in BLANK_NUMBERS) else value
+    """Return a number from 0 on, printed as one or as text; None for DCGM's blanks and for what is none."""
+    found = _whole(value)
+    return found if found is not None and 0 <= found < FIRST_BLANK else None
+
+
+def is_blank(value: object) -> bool:
+    """Tell whether DCGM printed a number that stands for no value."""
+    found = _whole(value)
+    return found is not None and found >= FIRST_BLANK
 
 
 def objects(value: object) -> Iterator[Mapping[str, Any]]:
     """Return the objects of a list; none when it is no list."""
     yield from (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal():
+        return int(value.strip()[:20])
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _decode(data: bytes, tool: str) -> str:

@@ -14,16 +14,16 @@ INT_LIMIT = 2**63
 """Whole numbers stay within 64 bits, signed: what every database and most JSON readers keep exactly."""
 
 
-def canonical(value: JSON) -> str:
-    """Write JSON in its one form: sorted keys, no blanks, UTF-8 unescaped.
+def canonical(value: JSON, where: str = "") -> str:
+    """Write JSON in its one form: sorted keys, no blanks, UTF-8 unescaped. `where` is its place in something larger.
 
     Raises ValueError for a float, a number beyond 64 bits, text that cannot be UTF-8, any other type, or nesting
     deeper than the interpreter's stack.
     """
     try:
-        return json.dumps(_plain(value, ""), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return json.dumps(_plain(value, where), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     except RecursionError:
-        raise _refusal("", "is nested too deeply") from None
+        raise _refusal(where, "is nested too deeply") from None
 
 
 def _plain(value: object, where: str) -> object:

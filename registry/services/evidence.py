@@ -21,6 +21,7 @@ from registry.services.targets import forms_of
 from registry.store import devices, failures, nodes, placements
 from registry.store.database import Transaction
 from registry.store.devices import Device
+from registry.store.maintenance import was_in_maintenance
 from registry.store.placements import Placement
 
 RESET_CLEARS = frozenset({"gpu.row_remap.pending", "gpu.page_retirement"})
@@ -84,7 +85,7 @@ def _is_fault(found: CheckResult, policy: Policy) -> bool:
 
 def _is_unheard(tx: Transaction, arrival: Arrival, device: Device, found: CheckResult, policy: Policy) -> bool:
     """A check that began to fail in maintenance, and still does afterwards, is evidence from then on."""
-    if nodes.was_in_maintenance(tx, arrival.node, tx.now) or not policy.look_up(str(found.code)).effect.is_blocking:
+    if was_in_maintenance(tx, arrival.node, tx.now) or not policy.look_up(str(found.code)).effect.is_blocking:
         return False
     return not failures.is_shown_in_boot(tx, str(found.code), device.id, arrival.boot.id)
 

@@ -32,6 +32,7 @@ from registry.store import devices, failures, nodes, placements, sights
 from registry.store.database import Database, Snapshot, Transaction, new_id
 from registry.store.devices import Device
 from registry.store.failures import Failure
+from registry.store.maintenance import was_in_maintenance
 from registry.store.placements import Placement
 from registry.store.sights import Told
 
@@ -210,7 +211,7 @@ def _why_muted(tx: Transaction, reported: ReportedFailure, located: Located, at:
     """Say why a fault has no effect. A driver that is being changed looks like a fault, and late news of it too."""
     if (reported.evidence or {}).get("injected") is True:
         return INJECTED
-    if located.node is not None and nodes.was_in_maintenance(tx, located.node, at):
+    if located.node is not None and was_in_maintenance(tx, located.node, at):
         return MAINTENANCE
     return None
 

@@ -45,8 +45,7 @@ def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetim
     """
     report = seen.report
     with db.read() as snapshot:
-        node = nodes.find_node(snapshot, report.node)
-        state = nodes.find_state(snapshot, node.id) if node and node.retired_at is None else None
+        state = nodes.find_state_by_name(snapshot, report.node)
         if state is None:
             return Heard()
         heard = Heard(is_known=is_known_list(state, seen) and is_known_firmware(state, seen))

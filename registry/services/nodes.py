@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from registry.domain.actors import Actor, Subject, SubjectKind
+from registry.domain.actors import SYSTEM, Actor, Subject, SubjectKind
 from registry.domain.errors import FieldError, InvalidField, NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.known import Outcome
@@ -23,11 +23,15 @@ from registry.services.subjects import of_devices, told
 from registry.store import devices, nodes, placements, profiles, search
 from registry.store.database import Database, Snapshot, Transaction
 from registry.store.lines import forget_lines, lines_of
+from registry.store.maintenance import insert_maintenance
 from registry.store.nodes import Node, NodeState
 from registry.store.profiles import Waiver
 
 LOOKED_AT_MAX = 500
 """Nodes whose state is judged for one page by state, so that a request ends soon in a fleet of any size."""
+
+OVERDUE = "its time is over"
+"""Why maintenance ended that nobody ended."""
 
 
 def list_nodes(db: Database, filters: Mapping[str, str], page: PageRequest, *, policy: Policy, now: datetime) -> Page:
@@ -172,6 +176,9 @@ def set_maintenance(
     """Keep a node out of work until a time; a time that is over ends it. Raises NotFound."""
     with db.write(now) as tx:
         node = _get(tx, name)
+        if node.maintenance_until is not None and node.maintenance_until <= now:
+            end_maintenance(tx, node, SYSTEM, OVERDUE)
+            node = _get(tx, name)
         if until <= now:
             if node.maintenance_until is not None:
                 end_maintenance(tx, node, actor, reason)
@@ -183,7 +190,10 @@ def set_maintenance(
 
 
 def end_maintenance(tx: Transaction, node: Node, actor: Actor, reason: str | None) -> None:
-    """Let a node out of maintenance, with its event."""
+    """Let a node out of maintenance, with its event. When it was in it stays known: late evidence is of that time."""
+    if node.maintenance_until is not None:
+        insert_maintenance(tx, node, min(node.maintenance_until, tx.now))
+    nodes.forget_digest(tx, node_id=node.id)  # a check that fails still is evidence from now on
     nodes.set_node(tx, node.id, maintenance_from=None, maintenance_until=None, maintenance_reason=None)
     _record(tx, EventType.MAINTENANCE_ENDED, node, actor, {"reason": reason})
 

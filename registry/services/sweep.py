@@ -7,7 +7,7 @@ from datetime import datetime
 
 from registry.domain.actors import SYSTEM
 from registry.services.holding import release_expired
-from registry.services.nodes import end_maintenance, end_waiver
+from registry.services.nodes import OVERDUE, end_maintenance, end_waiver
 from registry.store import nodes
 from registry.store.database import Database
 from registry.store.holds import expired
@@ -27,4 +27,4 @@ def sweep(db: Database, *, now: datetime) -> None:
             if node is not None:
                 end_waiver(tx, node, waiver, SYSTEM)
         for node in nodes.out_of_maintenance(tx, now):
-            end_maintenance(tx, node, SYSTEM, "its time is over")
+            end_maintenance(tx, node, SYSTEM, OVERDUE)

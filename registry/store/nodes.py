@@ -87,6 +87,10 @@ _NODE = "id, name, registered_at, retired_at, maintenance_from, maintenance_unti
 _INSTANCE = "id, node_id, provider_id, started_at, ended_at, chassis"
 _STATE_FIELDS = tuple(one.name for one in fields(NodeState))
 _STATE = ", ".join(_STATE_FIELDS)
+_STATE_BY_NAME = (
+    f"SELECT {', '.join(f's.{name}' for name in _STATE_FIELDS)} FROM node n JOIN node_state s ON s.node_id = n.id "
+    "WHERE n.name = ? AND n.retired_at IS NULL"
+)
 _TIMES = ("reported_at", "counted_start", "counted_end", "fault_at", "release_at")
 _JSON = ("digest", "listed", "passes", "runs", "readings")
 
@@ -233,8 +237,16 @@ def find_state(snapshot: Snapshot, node_id: str, *, lock: bool = False) -> NodeS
     """Return what the node's reports last said; with `lock`, nobody else changes it until the transaction ends."""
     suffix = " FOR UPDATE" if lock and snapshot.engine == "postgresql" else ""
     row = snapshot.one(f"SELECT {_STATE} FROM node_state WHERE node_id = ?{suffix}", (node_id,))
-    if row is None:
-        return None
+    return _read_state(row) if row else None
+
+
+def find_state_by_name(snapshot: Snapshot, name: str) -> NodeState | None:
+    """Return what the reports of the node of this name last said; None for one that is retired."""
+    row = snapshot.one(_STATE_BY_NAME, (name,))
+    return _read_state(row) if row else None
+
+
+def _read_state(row: tuple[Any, ...]) -> NodeState:
     values = dict(zip(_STATE_FIELDS, row, strict=True))
     for name in _TIMES:
         values[name] = from_micros(values[name])
@@ -309,27 +321,6 @@ def names_of_machines(snapshot: Snapshot, machine: Iterable[tuple[str, str]]) ->
         )
     ]
     return sorted({row[0] for row in rows})
-
-
-def insert_maintenance(tx: Transaction, node: Node, until: datetime) -> None:
-    """Keep a window of maintenance that is over."""
-    tx.execute(
-        "INSERT INTO maintenance (node_id, from_at, until_at) VALUES (?, ?, ?)",
-        (node.id, to_micros(node.maintenance_from), to_micros(until)),
-    )
-
-
-def was_in_maintenance(snapshot: Snapshot, node: Node, at: datetime) -> bool:
-    """Return True when a time falls inside a window of maintenance of the node, past ones included."""
-    since, until = node.maintenance_from, node.maintenance_until
-    if since is not None and until is not None and since <= at < until:
-        return True
-    moment = to_micros(at)
-    row = snapshot.one(
-        "SELECT 1 FROM maintenance WHERE node_id = ? AND from_at <= ? AND until_at > ? LIMIT 1",
-        (node.id, moment, moment),
-    )
-    return row is not None
 
 
 def find_last_report(snapshot: Snapshot, node_id: str) -> datetime | None:

@@ -43,7 +43,7 @@ def test_the_folder_is_empty_and_said_to_the_metrics_library(tmp_path: Path) -> 
     assert os.environ[metrics_folder.VARIABLE] == str(folder)
     assert folder.name.startswith(metrics_folder.PREFIX)
     assert [*tmp_path.iterdir()] == [folder]
-    assert [*folder.iterdir()] == []
+    assert [one.name for one in folder.iterdir()] == [metrics_folder.LOCK]
     metrics_folder.remove()
     assert not folder.exists()
 
@@ -74,12 +74,18 @@ def test_what_only_looks_like_a_folder_of_ours_is_left_alone(tmp_path: Path) -> 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "precious").write_text("x")
+    (elsewhere / metrics_folder.LOCK).touch()
     memory = tmp_path / "memory"
     memory.mkdir()
     (memory / f"{metrics_folder.PREFIX}link").symlink_to(elsewhere)
     (memory / f"{metrics_folder.PREFIX}file").write_text("x")
+    other = memory / f"{metrics_folder.PREFIX}unlocked"  # of a program that takes no lock, and may well be running
+    other.mkdir()
+    (other / "counter_1.db").write_bytes(b"x")
 
     own = metrics_folder.make(memory)
 
     assert (elsewhere / "precious").exists()
-    assert {one.name for one in memory.iterdir()} == {own.name, "pratique-metrics-link", "pratique-metrics-file"}
+    assert (other / "counter_1.db").exists()
+    left = {f"{metrics_folder.PREFIX}{name}" for name in ("link", "file", "unlocked")}
+    assert {one.name for one in memory.iterdir()} == {own.name, *left}

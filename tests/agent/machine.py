@@ -49,6 +49,8 @@ class FakeMachine:
             (self.root / place).mkdir(parents=True)
         self.tools.mkdir()
         self._write_tool("nvidia-smi", NVIDIA_SMI)
+        # The GPUs that the machine of the tests may have are none of ours.
+        (self.tools / "pynvml.py").write_text("raise ImportError\n")
         self.show(self.gpus)
         self.boot()
 
@@ -103,6 +105,7 @@ class FakeMachine:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}
         own = {
             "PATH": f"{self.tools}:{os.environ['PATH']}",
+            "PYTHONPATH": f"{self.tools}:{os.environ.get('PYTHONPATH', '')}",
             "PRATIQUE_AGENT_ROOT": str(self.root),
             "PRATIQUE_AGENT_STATE_DIR": str(self.state),
             "PRATIQUE_AGENT_STATE_FILE": str(self.decision),

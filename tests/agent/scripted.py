@@ -142,7 +142,7 @@ def make_stage(folder: Path, *, file: Path | None = None, command: tuple[str, ..
         teller=teller,
         memory=Memory(folder / "memory.json", boot),
         actor=Actor(file, command, ToolRunner({"PATH": "/usr/bin:/bin"}), said.append),
-        look=lambda: stage.seen(),
+        look=look,
         beside=idle,
         times=times,
         say=said.append,
@@ -150,6 +150,7 @@ def make_stage(folder: Path, *, file: Path | None = None, command: tuple[str, ..
         chance=middle,
     )
     stage = Stage(agent, client, times, spool, idle, said, notified, look())
+    agent.look = stage.seen
     return stage
 
 

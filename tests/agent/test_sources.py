@@ -41,7 +41,9 @@ class Tools:
 
 
 @pytest.fixture
-def fake(tmp_path: Path) -> FakeMachine:
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    """A machine; without the library that speaks to NVML, whether or not this one has it."""
+    monkeypatch.setattr(asking_nvml, "is_here", lambda: False)
     return FakeMachine(tmp_path)
 
 
@@ -90,6 +92,16 @@ def test_nvidia_smi_that_hangs_leaves_the_other_sources_their_word(fake: FakeMac
     assert statuses(seen)["gpu.ecc"] == {CheckStatus.UNKNOWN}
     assert statuses(seen)["gpu.xid"] == {CheckStatus.FAIL}
     assert [failure.code for failure in seen.failures] == ["xid_79"]
+
+
+def test_nvml_is_asked_before_nvidia_smi(fake: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Inventory("gpu", (DeviceEntry("gpu", "nvidia", slot="0000:99:00.0"),))
+    monkeypatch.setattr(asking_nvml, "is_here", lambda: True)
+    monkeypatch.setattr(asking_nvml, "ask", lambda _: found)
+
+    seen = machine(fake, Tools(nvidia_smi=xml_document(fake.gpus))).look()
+
+    assert seen.lists["gpu"] == found.entries
 
 
 def test_gpus_on_the_bus_and_no_tool_is_unknown_and_not_none(fake: FakeMachine) -> None:

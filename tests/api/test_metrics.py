@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from flask import Flask
 
-from api import metrics
+from api import metrics, observe
 from api.app import create_app
 from api.context import standing
 from registry.config import Settings
@@ -160,3 +160,19 @@ def test_the_readme_explains_every_metric(operator: Asker, node: Asker, anonymou
 
     assert len(families) >= 8
     assert [name for name in families if f"| `{name}` |" not in told and not name.endswith("_created")] == []
+
+
+def test_what_cannot_be_counted_is_answered_all_the_same_and_told_once(
+    operator: Asker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> object:
+        raise FileNotFoundError(2, "No such file or directory", "/gone/counter_1.db")
+
+    monkeypatch.setattr(observe, "_count", fail)
+    observe._tell_once.cache_clear()
+
+    made = [operator.put(f"/v1/profiles/{name}", json={"gpu": {"count": 8}}).status_code for name in ("one", "two")]
+
+    assert made == [201, 201]
+    (told,) = [one.message for one in caplog.records if "not counted" in one.message]
+    assert "'/gone/counter_1.db'; start the server again" in told

@@ -192,5 +192,9 @@ def test_a_failed_watch_is_told_once_however_often_it_is_read(world: World) -> N
         world.clock.advance(GAP_SECONDS)
         world.report_raw(nvidia_smi_xml=document(0, minute=minute), dcgm_health=watches)
 
+    world.report_raw(dcgm_health=watches)
+
     (event,) = world.events("failure.recorded")
     assert (event["data"]["code"], event["data"]["serial"]) == ("dcgm_health_nvlink", serials(0)[4])
+    (failure,) = world.operator.get("/v1/failures").json["items"]
+    assert failure["count"] == 1

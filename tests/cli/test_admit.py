@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,6 @@ from click.testing import CliRunner
 
 from registry.admin.demo_hardware import make_machine
 from registry.cli.admit import pause_after, poll
-from registry.cli.connection import Session
 from registry.client import Client, NotAuthorised, ServerUnreachable
 from registry.domain.times import rfc3339
 from registry.main import main
@@ -102,8 +102,9 @@ def test_a_server_that_is_away_is_no_yes() -> None:
         ["admit", "node-a", "--url", "ftp://127.0.0.1"],
         ["admit", "node-a", "--url", "http://127.0.0.1:9", "--wait", "soon"],
         ["admit", "node-a", "--url", "http://127.0.0.1:9", "--token-file", "/nonexistent/token"],
+        ["admit", "node-a", "--url", "http://127.0.0.1:9", "--profile", "p5.48xlarge"],
     ],
-    ids=["no-node", "no-name", "no-url", "no-http", "no-duration", "no-token-file"],
+    ids=["no-node", "no-name", "no-url", "no-http", "no-duration", "no-token-file", "another-machine"],
 )
 def test_what_cannot_be_followed_is_a_usage_error(arguments: list[str]) -> None:
     assert CliRunner(env={"PRATIQUE_TOKEN": "prq_x"}).invoke(main, arguments).exit_code == 2
@@ -124,7 +125,9 @@ def test_waiting_ends_with_the_admission(clock: Clock, now: datetime) -> None:
     pauses: list[float] = []
 
     with scripted(waiting, waiting, Answer(500, {"code": "internal"}), Answer(body=decision(now=now))) as server:
-        found = poll(session_of(server.url), "node-a", 900, clock=seconds_of(clock), sleep=passing(clock, pauses))
+        found = poll(
+            asking(server.url), "node-a", 900, pause=pause_after, clock=seconds_of(clock), sleep=passing(clock, pauses)
+        )
 
     assert found["admitted"]
     assert len(pauses) == 3
@@ -135,7 +138,9 @@ def test_waiting_ends_with_its_time_and_the_last_decision(clock: Clock, now: dat
     pauses: list[float] = []
 
     with scripted(Answer(body=decision("device_quarantined", now=now))) as server:
-        found = poll(session_of(server.url), "node-a", 60, clock=seconds_of(clock), sleep=passing(clock, pauses))
+        found = poll(
+            asking(server.url), "node-a", 60, pause=pause_after, clock=seconds_of(clock), sleep=passing(clock, pauses)
+        )
 
     assert not found["admitted"]
     assert sum(pauses) == pytest.approx(60)
@@ -143,12 +148,12 @@ def test_waiting_ends_with_its_time_and_the_last_decision(clock: Clock, now: dat
 
 def test_waiting_for_a_server_that_stays_away_ends_without_a_decision(clock: Clock) -> None:
     with scripted(Answer(200, b"<html>")) as server, pytest.raises(ServerUnreachable):
-        poll(session_of(server.url), "node-a", 60, clock=seconds_of(clock), sleep=passing(clock, []))
+        poll(asking(server.url), "node-a", 60, pause=pause_after, clock=seconds_of(clock), sleep=passing(clock, []))
 
 
 def test_nobody_waits_for_a_token_to_become_good(clock: Clock) -> None:
     with scripted(Answer(401, {"code": "unauthenticated"})) as server, pytest.raises(NotAuthorised):
-        poll(session_of(server.url), "node-a", 60, clock=seconds_of(clock), sleep=passing(clock, []))
+        poll(asking(server.url), "node-a", 60, pause=pause_after, clock=seconds_of(clock), sleep=passing(clock, []))
 
     assert len(server.asked) == 1
 
@@ -180,8 +185,9 @@ def test_a_held_device_and_anothers_node_have_codes_of_their_own(pratique: Prati
     assert pratique("admit", "node-a", who="node-b").exit_code == 3
 
 
-def session_of(url: str) -> Session:
-    return Session(Client(url, "prq_x", retries=0), is_json=False)
+def asking(url: str) -> Callable[[], dict[str, Any]]:
+    client = Client(url, "prq_x", retries=0)
+    return lambda: client.admission("node-a")
 
 
 def seconds_of(clock: Clock) -> Any:

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from registry.admin.demo_hardware import make_machine
 from tests.cli.conftest import Pratique
 from tests.collectors.dcgm import gpus4, health, warning
 from tests.collectors.documents import xml_document
 from tests.collectors.machines import h100_gpus
 
-MACHINE = make_machine("node-a", 1)
 GPUS = h100_gpus(8)
 OPTIONS = ("--boot-id", "b-1", "--provider-id", "i-1", "--profile", "p5.48xlarge")
 PARTS = {
@@ -24,19 +20,13 @@ PARTS = {
 }
 
 
-def send(pratique: Pratique, folder: Path, parts: dict[str, bytes], *format_: str) -> tuple[int, str]:
+def send(pratique: Pratique, folder: Path, parts: dict[str, bytes]) -> tuple[int, str]:
     named: list[str] = []
     for name, content in parts.items():
         (folder / name).write_bytes(content)
         named += ["--part", f"{name}={folder / name}"]
-    result = pratique(*format_, "report", "node-a", *OPTIONS, *named, who="node-a")
+    result = pratique("report", "node-a", *OPTIONS, *named, who="node-a")
     return result.exit_code, result.output
-
-
-@pytest.fixture(autouse=True)
-def known(pratique: Pratique) -> None:
-    """The node's token is made with its first report."""
-    assert pratique.report(MACHINE).exit_code == 0
 
 
 def test_parts_of_several_tools_make_one_report(pratique: Pratique, tmp_path: Path) -> None:

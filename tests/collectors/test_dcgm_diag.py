@@ -231,6 +231,14 @@ def test_the_worst_of_several_tests_counts_for_a_gpu() -> None:
     assert statuses(dcgm_diag.parse(diag3(results))) == {"gpu:0": SKIPPED, "gpu:1": SKIPPED}
 
 
+@pytest.mark.parametrize("blank", [9223372036854775794, 2147483632, "9223372036854775792"])
+def test_a_blank_in_place_of_a_number_is_no_number(blank: object) -> None:
+    found = dcgm_diag.parse(diag3([{"gpu_ids": blank, "status": "FAIL", "warnings": [warning(blank, blank)]}]))
+
+    assert statuses(found) == {None: FAIL}
+    assert "severity" not in (found.failures[0].evidence or {})
+
+
 def test_a_result_without_ids_is_about_the_node() -> None:
     found = dcgm_diag.parse(diag3([{"status": "Fail", "warnings": [warning(18, 5)]}], test="Denylist"))
 
@@ -288,7 +296,8 @@ def test_the_same_result_read_again_has_the_same_id_and_each_fault_its_own() -> 
         (b'{"DCGM Diagnostic": []}', "holds no object"),
         (b'{"body": {}}', "is not that of dcgmi diag"),
         (diag3([{"gpu_ids": "first", "status": "PASS"}]), "is not the number of a GPU"),
-        (diag3([{"gpu_ids": "9223372036854775794", "status": "PASS"}]), "is not the number of a GPU"),
+        (diag3([{"gpu_ids": "-1", "status": "PASS"}]), "is not the number of a GPU"),
+        (diag3([{"gpu_ids": "70000", "status": "PASS"}]), "is not the number of a GPU"),
         (diag3([{"gpu_ids": ",".join(map(str, range(2000))), "status": "PASS"}]), "more than 1024 GPUs"),
     ],
 )

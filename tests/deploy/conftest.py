@@ -202,6 +202,7 @@ def host(service: LiveService, tmp_path: Path) -> Host:
     host.print(print_gpus(host.machine, datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)))
     host.tool("nvidia-smi", NVIDIA_SMI.partition("\n")[2])
     host.tool("dmesg", "echo '[    0.000000] Linux version 6.8.0 (builder@example)'")
+    (host.root / "sys/bus/pci/devices").mkdir(parents=True)
     host.token_file.write_text(f"{service.token(Role.NODE, host.node)}\n")
     return host
 

@@ -158,10 +158,12 @@ def test_a_node_without_any_tool_is_4(host: Host) -> None:
         (host.folder / "bin" / tool).unlink()
     host.environment["PATH"] = str(only_basic_tools(host.folder / "basic"))
 
+    shutil.rmtree(host.root / "sys")
+
     ran = host.boot()
 
     assert ran.code == 4
-    assert "no tool here said anything" in ran.out
+    assert "neither a PCI bus nor RDMA devices" in ran.out
 
 
 def test_gpus_on_the_bus_and_no_tool_to_ask_about_them_are_4(host: Host) -> None:
@@ -199,6 +201,36 @@ def only_basic_tools(folder: Path) -> Path:
     for name in names:
         (folder / name).symlink_to(shutil.which(name) or name)
     return folder
+
+
+def test_adapters_are_read_out_of_sysfs_and_links_of_software_are_none(host: Host, service: LiveService) -> None:
+    card = "sys/class/infiniband/rdmap79s0"
+    uevent = "DRIVER=efa\nPCI_CLASS=20000\nPCI_ID=1D0F:EFA2\nPCI_SLOT_NAME=0000:4f:00.0\n"
+    for path, text in {
+        f"{card}/fw_ver": "0.0.0.0\n",
+        f"{card}/node_guid": "0000:0000:0000:0000\n",
+        f"{card}/hw_counters/lifespan": "12\n",
+        f"{card}/ports/1/state": "4: ACTIVE\n",
+        f"{card}/ports/1/gids/0": "fe80:0000:0000:0000:00de:00ff:fe00:0001\n",
+        f"{card}/device/vendor": "0x1d0f\n",
+        f"{card}/device/device": "0xefa2\n",
+        f"{card}/device/uevent": uevent,
+        "sys/bus/pci/devices/0000:60:00.0/vendor": "0x1d0f\n",
+        "sys/bus/pci/devices/0000:60:00.0/device": "0xefa2\n",
+        "sys/class/net/eth0/address": "02:de:00:00:00:01\n",
+        "sys/class/net/eth0/operstate": "up\n",
+    }.items():
+        host.write(path, text)
+    (host.root / "sys/class/infiniband/rxe0").symlink_to("../../devices/virtual/infiniband/rxe0")
+
+    ran = host.boot()
+
+    assert ran.code == 11, ran
+    now, standing = datetime.now(UTC), service.standing
+    shown = nodes.show_node(standing.database, host.node, policy=standing.policy, now=now)
+    assert [one["slot"] for one in shown["devices"] if one["kind"] == "efa"] == ["0000:4f:00.0", "0000:60:00.0"]
+    links = next(one for one in shown["checks"] if one["name"] == "efa.link")
+    assert [one["device"] for one in links["findings"]] == ["0000:60:00.0"]
 
 
 @pytest.mark.parametrize(

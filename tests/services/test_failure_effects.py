@@ -203,7 +203,10 @@ def test_a_node_may_speak_of_its_own_devices_then_or_now(fleet: Fleet) -> None:
     fleet.clock.advance(60)
     fleet.report("node-b", devices=[gpu(1)], instance="i-9")
     fleet.clock.advance(60)
-    assert from_node(fleet, "node-a", device=uuid(1), occurred_at=then, failure_id="f3")["outcome"] == "recorded"
+    assert (
+        from_node(fleet, "node-a", device=uuid(1), occurred_at=then, failure_id="f3", code="xid_63")["outcome"]
+        == "recorded"
+    )
     for later in ({}, {"occurred_at": fleet.clock.now}):
         item = from_node(fleet, "node-a", device=uuid(1), failure_id=f"f4{later}", **later)
         assert (item["outcome"], item["code"]) == ("refused", "forbidden")

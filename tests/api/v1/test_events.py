@@ -10,10 +10,11 @@ import json
 import pytest
 
 from registry.domain.errors import StoreUnavailable
+from registry.domain.times import rfc3339
 from registry.services import export
 from registry.store import history as store_history
 from tests.api.conftest import Asker
-from tests.api.v1.fleet import admit
+from tests.api.v1.fleet import SERIALS, admit
 from tests.clock import Clock
 
 
@@ -159,3 +160,28 @@ def test_events_about_a_hold_are_found_by_it(auditor: Asker, operator: Asker) ->
 
     assert [event["type"] for event in found] == ["quarantine.opened"]
     assert auditor.get(f"/v1/events?quarantine={hold}&node=node-a").json["items"] == []
+
+
+@pytest.mark.parametrize("address", ["/v1/events", f"/v1/devices/{SERIALS[0]}/history", "/v1/nodes/node-a/history"])
+def test_a_history_is_narrowed_by_time_type_actor_and_sequence(
+    auditor: Asker, operator: Asker, node: Asker, clock: Clock, address: str
+) -> None:
+    admit(operator, node, clock)
+    clock.advance(60)
+    since = rfc3339(clock())
+    operator.post("/v1/quarantines", json={"targets": [{"device": SERIALS[0]}], "reason": "x"})
+    clock.advance(60)
+    until = rfc3339(clock())
+    operator.post("/v1/quarantines/release", json={"targets": [{"device": SERIALS[0]}], "reason": "x"})
+
+    def find(**query: str) -> list[str]:
+        return [one["type"] for one in auditor.get(address, query_string=query).json["items"]]
+
+    assert find(since=since, until=until) == ["quarantine.opened"]
+    assert "quarantine.opened" not in find(until=since)
+    assert find(since=until)[0] == "quarantine.released"
+    assert find(since=since, type="quarantine.released") == ["quarantine.released"]
+    assert find(actor="operator:alice", since=since, order="desc")[-1] == "quarantine.opened"
+    first = auditor.get(address).json["items"][0]
+    assert [first] == auditor.get(address, query_string={"sequence": str(first["sequence"])}).json["items"]
+    assert auditor.get(address, query_string={"since": "yesterday"}).json["errors"][0]["pointer"] == "/since"

@@ -12,7 +12,7 @@ from werkzeug.test import TestResponse
 
 from registry.domain.roles import Role
 from tests.api.conftest import Asker
-from tests.api.v1.fleet import report
+from tests.api.v1.fleet import GAP_SECONDS, PROFILE, report
 from tests.clock import Clock
 
 WISH = {"role": "join", "name": "pool", "pattern": "gpu-*", "uses": 3, "expires_at": "2026-11-30T00:00:00Z"}
@@ -116,8 +116,9 @@ def test_an_instance_that_has_not_reported_is_not_admitted_by_what_another_one_d
 ) -> None:
     asking = joiner(app, admin)
     old = Asker(app.test_client(), asking.post("/v1/join", json=TRADE).json["token"])
+    admin.put("/v1/profiles/tiny", json=PROFILE)
     send(old)
-    clock.advance(30)
+    clock.advance(GAP_SECONDS)
     assert send(old, report_id="r-2").json["admission"]["admitted"] is True
 
     new = Asker(app.test_client(), asking.post("/v1/join", json={**TRADE, "provider_id": "i-2"}).json["token"])
