@@ -53,6 +53,7 @@ check-static: $(STAMP) ## The part of check that runs nothing
 bench: $(STAMP) ## Measure through HTTP on both engines (BENCH=full: a million devices too; BENCH_DATA= keeps fleets)
 	$(BIN)/python -m tests.bench.http $(if $(filter full,$(BENCH)),--sizes small$(comma)large) \
 		$(if $(BENCH_DATA),--data $(BENCH_DATA))
+	$(BIN)/python -m tests.bench.agent_cost
 
 format: $(STAMP) ## Put the code into the house's form
 	$(BIN)/ruff format .

@@ -330,13 +330,18 @@ collect() {
     wait_for_tools
     take nvidia_smi_xml gpu.ecc gpu.row_remap || case " $started " in
         *' nvidia_smi_xml '*) unreadable='nvidia-smi gave no answer' ;;
-        *) if has_gpus; then unreadable='there are NVIDIA GPUs on the PCI bus, and no nvidia-smi'; fi ;;
+        *)
+            if has_gpus; then
+                unreadable='there are NVIDIA GPUs on the PCI bus, and no nvidia-smi'
+                unknown gpu.ecc gpu.row_remap
+            fi
+            ;;
     esac
     take dcgm_health dcgm.health || :
     take ibv_devinfo || :
     take lspci || :
     take kernel_log gpu.xid || :
-    [ -n "$(ls "$scratch/parts")" ] || unreadable='no tool here said anything about the hardware'
+    if [ -z "$(ls "$scratch/parts")$checks" ]; then unreadable='no tool here said anything about the hardware'; fi
 }
 
 # Display controllers only; an NVSwitch has another class: https://pci-ids.ucw.cz/read/PD/03
@@ -365,7 +370,8 @@ copy_sysfs() {
     sys=$root/sys tree=$look/tree
     rm -rf "$tree"
     if [ ! -d "$sys/class/infiniband" ] && [ ! -d "$sys/bus/pci/devices" ]; then
-        unreadable="$sys shows neither a PCI bus nor RDMA devices" && return 0
+        unreadable="$sys shows neither a PCI bus nor RDMA devices"
+        unknown efa.link && return 0
     fi
     mkdir -p "$tree"
     for card in "$sys"/class/infiniband/*; do
@@ -380,6 +386,7 @@ copy_sysfs() {
     tar -cf "$scratch/parts/efa_sysfs" -C "$tree" . 2>/dev/null && return 0
     rm -f "$scratch/parts/efa_sysfs"
     unreadable="tar is not here or failed, and $sys cannot be sent without it"
+    unknown efa.link
 }
 
 copy_rdma() { # FROM TO
@@ -423,6 +430,8 @@ go_round() {
     started_at=$(stamp)
     collect
     finished_at=$(stamp)
+    # Nothing at all is no report: it would only make the node look alive.
+    if [ -z "$(ls "$scratch/parts")$checks" ]; then code=4 line=$unreadable && return 0; fi
     report
     [ -z "$code" ] || return 0
     if [ -n "$unreadable" ]; then code=4 line=$unreadable && return 0; fi

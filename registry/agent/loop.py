@@ -39,6 +39,9 @@ class Beside(Protocol):
     def take(self) -> tuple[str, Look, Span] | None:
         """Give the id of the round that they are part of and what they found, once, when they have ended."""
 
+    def end(self) -> None:
+        """Wait until they have ended, because the agent is stopping."""
+
 
 @dataclass(slots=True)
 class Agent:
@@ -75,6 +78,7 @@ class Agent:
             if self.times.wait(max(0.0, due - self.times.monotonic())):
                 break
         self.notify(STOPPING)
+        self.beside.end()
 
     def round(self) -> None:
         """Do one round. Raises Superseded."""

@@ -13,6 +13,7 @@ from registry.agent.kernel import KernelLog
 from registry.agent.looking import Look, Source, look_at
 from registry.agent.memory import Memory
 from registry.agent.messages import Span
+from registry.agent.running import GRACE_SECONDS
 from registry.agent.times import Times
 from registry.collectors import dcgm_diag, dcgm_health, dmi, efa_sysfs, nvidia_smi_xml
 from registry.collectors.kernel_log import CHECK
@@ -142,6 +143,11 @@ class Diagnosis:
         self._memory.is_diagnosed = all(check.status is not CheckStatus.UNKNOWN for check in found[1].checks)
         self._not_before = self._times.monotonic() + DIAG_RETRY_SECONDS
         return found
+
+    def end(self) -> None:
+        """Wait until its tool was killed, which happens at once when the agent stops."""
+        if self._thread is not None:
+            self._thread.join(2 * GRACE_SECONDS)
 
     def _work(self, run_id: str, lists: Lists) -> None:
         started = self._times.monotonic()

@@ -17,8 +17,8 @@ from pathlib import Path
 FAULT, CALM = "fault", "calm"
 BEGUN = ".begun"
 SPOILT = ".spoilt"
-BYTES_MAX = 32 * 1024 * 1024
-"""Room for some 3,000 reports of 8 GPUs and 32 EFAs: a day without a server."""
+BYTES_MAX = 64 * 1024 * 1024
+"""Room for some 2,500 reports of 8 GPUs and 32 EFAs, 26 KB each: most of a day without a server."""
 
 HELD_MAX = 1000
 """Most messages with faults that are kept in memory while the disk takes none."""

@@ -29,8 +29,10 @@ PAUSE_ASKED_MAX = 300.0
 """Longest pause that a server may ask for."""
 
 DRAIN_MAX = 20
-"""Most spooled messages that go out in one round. A day's worth is through in a few hours, and a fleet whose server
-comes back sends no more than this many times its usual load."""
+"""Most spooled messages that go out in one round."""
+
+CALM_MAX = 2
+"""Most of them without news: a fleet whose server comes back must not send many times its usual load of old reports."""
 
 DRAIN_SHARE = 1 / 3
 """Share of a period that emptying the spool may take."""
@@ -99,8 +101,10 @@ class Teller:
     def drain(self) -> None:
         """Send the oldest of what waits, as much as one round may. Raises Superseded."""
         until = self.times.monotonic() + self.period * DRAIN_SHARE
+        calm_left = CALM_MAX
         for entry in self.spool.waiting(DRAIN_MAX):
-            if self.times.monotonic() > until or self.times.wait(0):
+            calm_left -= not entry.is_fault
+            if calm_left < 0 or self.times.monotonic() > until or self.times.wait(0):
                 return
             message: Message = json.loads(entry.body)
             fate, _ = self._send(message, has_waited=True)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-import threading
+import os
+import select
 import time
 from datetime import UTC, datetime
 from typing import Protocol
@@ -26,10 +27,15 @@ class Times(Protocol):
 
 
 class MachineTimes:
-    """The clocks of this machine. `stop` ends every wait, from any thread and from a signal handler."""
+    """The clocks of this machine. `stop` ends every wait.
+
+    It may be called by a signal handler, which runs in the middle of whatever the program does: a `threading.Event`
+    takes a lock that the interrupted wait may hold, a byte in a pipe takes none.
+    """
 
     def __init__(self) -> None:
-        self._stopping = threading.Event()
+        self._is_stopping = False
+        self._bell, self._rope = os.pipe()
 
     def monotonic(self) -> float:
         """Seconds that only go up."""
@@ -45,12 +51,15 @@ class MachineTimes:
 
     def wait(self, seconds: float) -> bool:
         """Wait; true, at once, when the agent is to stop."""
-        return self._stopping.wait(seconds)
+        if not self._is_stopping and seconds > 0:
+            select.select([self._bell], [], [], seconds)
+        return self._is_stopping
 
     def is_stopping(self) -> bool:
         """Is the agent to stop?"""
-        return self._stopping.is_set()
+        return self._is_stopping
 
     def stop(self) -> None:
         """Let the agent stop."""
-        self._stopping.set()
+        self._is_stopping = True
+        os.write(self._rope, b".")

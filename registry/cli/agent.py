@@ -88,6 +88,8 @@ def agent(url: str | None, token_file: str | None, *, once: bool, period: float,
     NODE is the name to report under; left out, PRATIQUE_AGENT_NODE or the host's name.
     """
     settings = read_settings(options)
+    if once:  # a diagnostic takes longer than one round
+        settings = replace(settings, diag_level=0)
     client = open_session(url, token_file, "text").client
     client.retries, client.timeout = 0, (CONNECT_TIMEOUT, ANSWER_SECONDS)
 

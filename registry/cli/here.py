@@ -67,6 +67,9 @@ class Here:
         self.lists.update(look.lists)
         for trouble in look.troubles.values():
             click.echo(f"pratique: {plain(trouble)}", err=True)
+        if not (look.lists or look.checks):
+            # Nothing at all is no report: it would only make the node look alive.
+            raise Ended("nothing here says what this machine carries", Exit.HARDWARE_UNREADABLE)
         span = Span(started, self.times.monotonic())
         report_id = str(uuid.uuid4())
         message = message_of(look, self.sender, report_id=report_id, run_id=report_id, span=span, skip=self.memory.told)
@@ -74,10 +77,8 @@ class Here:
         answer = self._send(ready)
         self.memory.note_told(failure_ids(message))
         unread = [look.troubles[name] for name in LISTING if name in look.troubles]
-        if unread or not (look.lists or look.checks):
-            raise Ended(
-                unread[0] if unread else "nothing here says what this machine carries", Exit.HARDWARE_UNREADABLE
-            )
+        if unread:
+            raise Ended(unread[0], Exit.HARDWARE_UNREADABLE)
         decision: dict[str, Any] = answer["admission"]
         return decision
 

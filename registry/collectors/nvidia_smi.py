@@ -176,7 +176,8 @@ def _build_entry(gpu: Printed, driver_version: str | None) -> DeviceEntry:
     texts = dict(gpu.texts) if driver_version is None else {"driver_version": driver_version, **gpu.texts}
     for name, text in texts.items():
         _check_length(name, text)
-    firmware = {"vbios": _value(texts, "vbios"), "inforom": _value(texts, "inforom")}
+    driver = _read("driver_version", texts.get("driver_version", ""))
+    firmware = {"vbios": _value(texts, "vbios"), "inforom": _value(texts, "inforom"), "driver": driver and str(driver)}
     return DeviceEntry(
         kind=Kind.GPU,
         vendor="nvidia",

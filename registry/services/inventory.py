@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -26,6 +26,9 @@ from registry.store.database import Transaction, to_micros
 from registry.store.lines import lines_of, save_lines
 from registry.store.placements import open_here, units_here
 from registry.store.profiles import waivers_of
+
+PROVEN_WITH = ("driver", "vbios")
+"""What passes were earned with: with another driver or VBIOS they say nothing of the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +114,33 @@ def _learn_firmware(tx: Transaction, arrival: Arrival, report: Report, covers: f
             for entry, line in zip(entries, lines[kind], strict=True)
             if line["firmware"] != entry.firmware
         ]
+        _reset_if_renewed(tx, arrival, [(line["firmware"], entry) for entry, line in changed], actor)
         for entry, line in changed:
             line["firmware"] = dict(entry.firmware)
             note_attributes(tx, listing, entry, devices.get_devices(tx, [line["id"]])[line["id"]])
         if changed:
             save_lines(tx, arrival.node.id, kind, lines[kind])
+
+
+def _reset_if_renewed(
+    tx: Transaction, arrival: Arrival, pairs: Iterable[tuple[Mapping[str, str], DeviceEntry]], actor: Actor
+) -> None:
+    """Set the passes to zero when a device runs another driver or VBIOS than before: with that nothing has passed yet.
+
+    `pairs` are what was printed of a device before, and its entry now; what only one of them says proves nothing.
+    """
+    renewed = sorted(
+        {
+            f"{name} {before[name]} to {entry.firmware[name]}"
+            for before, entry in pairs
+            for name in PROVEN_WITH
+            if before.get(name) and entry.firmware.get(name) and before[name] != entry.firmware[name]
+        }
+    )
+    if renewed:
+        detail = "; ".join(renewed)
+        passes.reset(tx, arrival.node.name, arrival.state, why="firmware_changed", detail=detail, actor=actor)
+        arrival.state.counted_start = arrival.state.counted_end = None
 
 
 def _listing(tx: Transaction, arrival: Arrival, report: Report, covers: frozenset[str], actor: Actor) -> Listing:
@@ -136,6 +161,7 @@ def _take_new(
     before = _placed_ids(tx, arrival, covers)
     fresh = covers - state.listed.keys()
     nodes.save_state(tx, state)  # what follows from a list may write the row, so it is read again below
+    printed = {one["id"]: one["firmware"] for lines in lines_of(tx, arrival.node.id).values() for one in lines}
     applied = apply_list(tx, _listing(tx, arrival, report, covers, actor), policy)
     if fresh:
         attach_waiting(tx, arrival.node, arrival.boot, fresh, actor, policy)
@@ -145,6 +171,8 @@ def _take_new(
     if before != after:
         passes.reset(tx, arrival.node.name, state, why="devices_changed", detail=None, actor=actor)
         state.counted_start = state.counted_end = None
+    pairs = [(printed.get(unit.id, {}), applied.matches[at].entry) for at, unit in applied.units.items()]
+    _reset_if_renewed(tx, arrival, pairs, actor)
     _keep_lines(tx, arrival, report, covers, applied)
     awaited = {kind: awaited_until(kind, arrival.boot.started_at, policy, tx.now) for kind in covers}
     derived = _derive(report, applied, covers, expected, awaited)

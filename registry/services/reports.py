@@ -142,9 +142,7 @@ def _record_failures(tx: Transaction, arrival: Arrival, report: Report, actor: A
     arrival.reload(tx)
 
 
-def _record_failure(
-    tx: Transaction, arrival: Arrival, failure: ReportedFailure, actor: Actor, policy: Policy
-) -> None:
+def _record_failure(tx: Transaction, arrival: Arrival, failure: ReportedFailure, actor: Actor, policy: Policy) -> None:
     """Record one fault. One of an earlier boot, which a log still shows, is not of the boot that tells of it."""
     is_earlier = (failure.evidence or {}).get("earlier_boot") is True
     record_in(

@@ -98,6 +98,9 @@ class Idle:
         found, self.found = self.found, None
         return found
 
+    def end(self) -> None:
+        self.begun.clear()
+
 
 @dataclass
 class Stage:

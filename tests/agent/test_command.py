@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -10,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from registry.config import AgentSettings, ConfigError
+from registry.config import SETTING_NAMES, AgentSettings, ConfigError
 from tests.agent.machine import FakeMachine
+from tests.project import ROOT
 
 SERVER = {"PRATIQUE_URL": "http://127.0.0.1:9", "PRATIQUE_TOKEN": "prq_node_x"}
 """Nobody listens at the discard port: https://www.rfc-editor.org/rfc/rfc863."""
@@ -78,6 +82,46 @@ def test_it_loads_neither_the_servers_libraries_nor_what_draws_on_terminals() ->
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert loaded.stdout.strip() == ""
+
+
+@pytest.mark.slow
+def test_systemd_hears_that_it_is_up_alive_and_on_its_way_out(machine: FakeMachine, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        command = machine.command("node-a", "--period", "0.2")
+        environment = machine.environment(**SERVER, NOTIFY_SOCKET=str(tmp_path / "notify"))
+        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+            first = manager.recv(1000)
+            process.terminate()
+            assert process.wait(20) == 0
+        last = first
+        while last != b"STOPPING=1":
+            last = manager.recv(1000)
+
+    assert first == b"READY=1\nWATCHDOG=1\nSTATUS=not admitted; 1 messages wait"
+
+
+@pytest.mark.parametrize("name", ["pratique-agent.service", "agent-daemonset.yaml"])
+def test_what_is_set_in_the_files_for_operators_is_a_setting(name: str) -> None:
+    text = (ROOT / "deploy" / name).read_text()
+
+    named = set(re.findall(r"PRATIQUE_[A-Z_]+", text))
+
+    assert named
+    assert named <= set(SETTING_NAMES)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="judges units")
+def test_systemd_finds_no_fault_with_the_unit() -> None:
+    judged = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", ROOT / "deploy" / "pratique-agent.service"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert judged.stderr.replace("\n", "") == ""
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from registry.agent import asking_nvml
 from registry.agent.kernel import KernelLog
 from registry.agent.looking import Look
 from registry.agent.memory import Memory
+from registry.agent.running import ToolRunner
 from registry.agent.sources import DIAG_RETRY_SECONDS, Diagnosis, Machine, has_nvidia
 from registry.agent.who import read_instance_type, who_reports
 from registry.collectors import boot as boots
@@ -192,6 +194,22 @@ def test_a_diagnostic_that_could_not_tell_is_tried_again_after_a_while(fake: Fak
     assert not memory.is_diagnosed
 
 
+def test_a_diagnostic_ends_with_the_agent(fake: FakeMachine, tmp_path: Path) -> None:
+    stopping, times = threading.Event(), FakeTimes()
+    (fake.tools / "dcgmi").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    (fake.tools / "dcgmi").chmod(0o755)
+    run = ToolRunner(fake.environment(), limit=600, is_stopping=stopping.is_set)
+    beside = Diagnosis(fake.root, run, level=3, memory=Memory(tmp_path / "m", "b"), times=times, lists=dict)
+    beside.start("run")
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        time.sleep(0.01)
+
+    stopping.set()
+    beside.end()
+
+    assert not Path(f"/proc/{int((tmp_path / 'pid').read_text())}").exists()
+
+
 def test_nobody_who_did_not_ask_gets_a_diagnostic(fake: FakeMachine) -> None:
     beside = Diagnosis(fake.root, Tools(), level=0, memory=Memory(fake.root / "m", "b"), times=FakeTimes(), lists=dict)
 
@@ -229,8 +247,6 @@ def test_half_an_answer_of_nvml_is_none() -> None:
 
 
 def test_the_process_that_asks_nvml_answers_as_the_collector_does(fake: FakeMachine) -> None:
-    from registry.agent.running import ToolRunner  # noqa: PLC0415 - only here a tool is really run
-
     assert asking_nvml.ask(ToolRunner(fake.environment())) == nvml.collect()
 
 

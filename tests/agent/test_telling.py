@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.agent.telling import DRAIN_MAX, DRAIN_SHARE, PAUSE_MAX, Superseded
+from registry.agent.telling import CALM_MAX, DRAIN_MAX, DRAIN_SHARE, PAUSE_MAX, Superseded
 from registry.client import NotAuthorised
 from registry.domain.reports import CheckResult, CheckStatus
 from tests.agent.scripted import GPU, Stage, fault, look, make_stage, problem
@@ -66,7 +66,7 @@ def test_a_message_goes_out_again_as_it_was(stage: Stage) -> None:
 
 def test_a_backlog_goes_out_in_bounded_parts(stage: Stage) -> None:
     for number in range(DRAIN_MAX * 2 + 5):
-        stage.spool.put(json.dumps({"report_id": f"r{number}"}).encode(), is_fault=False)
+        stage.spool.put(json.dumps({"report_id": f"r{number}"}).encode(), is_fault=True)
 
     left = []
     for _ in range(3):
@@ -76,9 +76,21 @@ def test_a_backlog_goes_out_in_bounded_parts(stage: Stage) -> None:
     assert left == [DRAIN_MAX + 5, 5, 0]
 
 
+def test_what_has_no_news_comes_back_slowly(stage: Stage) -> None:
+    """A fleet whose server was away for an hour would else send it a hundred times its usual load."""
+    away(stage, 7)
+
+    left = []
+    for _ in range(4):
+        stage.round()
+        left.append(len(stage.spool))
+
+    assert left == [7 - CALM_MAX, 7 - 2 * CALM_MAX, 7 - 3 * CALM_MAX, 0]
+
+
 def test_a_slow_server_is_given_a_third_of_a_period_for_the_backlog(stage: Stage) -> None:
     for number in range(DRAIN_MAX):
-        stage.spool.put(json.dumps({"report_id": f"r{number}"}).encode(), is_fault=False)
+        stage.spool.put(json.dumps({"report_id": f"r{number}"}).encode(), is_fault=True)
     stage.client.takes = 3.0
 
     stage.round(0)
@@ -110,7 +122,7 @@ def test_the_server_is_not_asked_before_the_time_it_names(stage: Stage) -> None:
 
     stage.round()
 
-    assert len(stage.client.taken) == 4
+    assert len(stage.client.taken) == 1 + CALM_MAX
 
 
 def test_what_the_server_will_never_take_is_said_and_blocks_nothing(stage: Stage) -> None:

@@ -17,8 +17,8 @@ from tests.cli.scripted import Answer, scripted
 OPTIONS = ("--provider-id", "i-1", "--boot-id", "boot-1", "--profile", "p5.48xlarge")
 
 
-def join(url: str, into: Path, *more: str, token: str = "prq_join_x") -> Result:
-    environment = {"PRATIQUE_URL": url, "PRATIQUE_TOKEN": token}
+def join(url: str, into: Path, *more: str, token: str | None = None) -> Result:
+    environment = {"PRATIQUE_URL": url, "PRATIQUE_TOKEN": token or "prq_join_x"}
     return CliRunner(env=environment).invoke(main, ["join", "gpu-1", *OPTIONS, "--into", str(into), *more])
 
 

@@ -166,6 +166,24 @@ def test_a_node_without_any_tool_is_4(host: Host) -> None:
     assert "neither a PCI bus nor RDMA devices" in ran.out
 
 
+def test_a_tool_that_is_gone_takes_the_admission_with_it(host: Host) -> None:
+    host.write("sys/bus/pci/devices/0000:53:00.0/vendor", "0x10de\n")
+    host.write("sys/bus/pci/devices/0000:53:00.0/class", "0x030200\n")
+    assert host.boot(*LONG).code == 0
+    (host.folder / "bin" / "nvidia-smi").unlink()
+    assert host.boot().code == 4
+
+    asked = subprocess.run(
+        ["curl", "-sS", f"{host.url}/v1/nodes/{host.node}/admission", "-H", "Accept: text/plain", "-H", "@-"],
+        input=f"Authorization: Bearer {host.token_file.read_text()}",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert asked.stdout.startswith("hold 13 check_unknown")
+
+
 def test_gpus_on_the_bus_and_no_tool_to_ask_about_them_are_4(host: Host) -> None:
     (host.folder / "bin" / "nvidia-smi").unlink()
     (host.folder / "bin" / "dmesg").write_text("#!/bin/sh\n")

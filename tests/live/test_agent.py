@@ -81,6 +81,10 @@ class RunningAgent:
         return len([file for file in (self.machine.state / "spool").glob("*") if file.suffix in {".fault", ".calm"}])
 
 
+on_sqlite = pytest.mark.parametrize("server", ["sqlite"], indirect=True)
+"""For what both engines do alike, and what takes long."""
+
+
 @pytest.fixture
 def running(server: LiveServer, tmp_path: Path) -> Iterator[RunningAgent]:
     """An agent that is started on a machine of its own."""
@@ -126,6 +130,7 @@ def test_an_xid_79_in_the_log_quarantines_within_one_period(running: RunningAgen
     assert [(one["code"], one["count"]) for one in failures] == [("xid_79", 1)], (failures, running.log.read_text())
 
 
+@on_sqlite
 def test_a_hanging_tool_makes_checks_unknown_and_no_device_missing(running: RunningAgent, operator: Caller) -> None:
     running.until(running.admitted)
 
@@ -166,6 +171,7 @@ def test_nothing_is_lost_or_told_twice_while_the_server_is_away(
     assert not list((machine.state / "spool").iterdir())
 
 
+@on_sqlite
 def test_what_was_spooled_in_an_earlier_boot_is_evidence_of_that_boot(
     server: LiveServer, operator: Caller, auditor: Caller, tmp_path: Path
 ) -> None:
@@ -193,6 +199,7 @@ def test_what_was_spooled_in_an_earlier_boot_is_evidence_of_that_boot(
         running.until(lambda: "check_failing" not in running.decision()["codes"])
 
 
+@on_sqlite
 def test_a_signal_to_stop_ends_it_cleanly_even_while_a_tool_hangs(running: RunningAgent) -> None:
     running.until(running.admitted)
     running.machine.hang()
@@ -207,6 +214,7 @@ def test_a_signal_to_stop_ends_it_cleanly_even_while_a_tool_hangs(running: Runni
     assert "check_unknown" not in running.decision()["codes"]
 
 
+@on_sqlite
 def test_an_agent_that_was_killed_goes_on_where_it_was(running: RunningAgent, operator: Caller) -> None:
     running.machine.log_xid(3, 94, "Contained ECC error")
     running.until(lambda: walk(operator, "/v1/failures", node=running.node.name))
@@ -222,6 +230,7 @@ def test_an_agent_that_was_killed_goes_on_where_it_was(running: RunningAgent, op
     assert failures == {"xid_94": 1, "xid_13": 1}
 
 
+@on_sqlite
 def test_the_agent_of_an_instance_that_was_replaced_ends_and_says_why(running: RunningAgent, tmp_path: Path) -> None:
     running.until(running.admitted)
 
@@ -237,6 +246,7 @@ def test_the_agent_of_an_instance_that_was_replaced_ends_and_says_why(running: R
     assert "This agent ends." in running.log.read_text()
 
 
+@on_sqlite
 def test_a_second_agent_does_not_use_the_same_folder(running: RunningAgent) -> None:
     running.until(running.admitted)
 
