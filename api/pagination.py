@@ -41,22 +41,27 @@ def query(known: Collection[str]) -> dict[str, str]:
     """Return the query parameters. Raises InvalidField for unknown, repeated and unprintable ones, naming them."""
     if not request.query_string:
         return {}
-    errors = []
-    for name, values in request.args.lists():
-        if name not in known:
-            takes = ", ".join(sorted(known)) or "none"
-            errors.append(FieldError(pointer("", name), f"is not a known parameter; this address takes {takes}"))
-        elif len(values) > 1:
-            errors.append(FieldError(pointer("", name), "is given twice"))
-        elif name == "cursor" and len(values[0]) > CURSOR_LENGTH:
-            errors.append(FieldError("/cursor", "is longer than any that this service makes; take it from `next`"))
-        elif not values[0]:
-            errors.append(FieldError(pointer("", name), "is empty; leave it out"))
-        elif reason := why_not_text(values[0], _LONGEST.get(name, ID_LENGTH), is_prose=name in WRITTEN):
-            errors.append(FieldError(pointer("", name), reason))
+    errors = [
+        FieldError(pointer("", name), reason)
+        for name, values in request.args.lists()
+        if (reason := _why_not(name, values, known)) is not None
+    ]
     if errors:
         raise InvalidField(f"parameter {errors[0].pointer[1:]} {errors[0].detail}", errors=tuple(errors))
     return dict(request.args.items())
+
+
+def _why_not(name: str, values: list[str], known: Collection[str]) -> str | None:
+    """Say what keeps a parameter from being read, or None."""
+    if name not in known:
+        return f"is not a known parameter; this address takes {', '.join(sorted(known)) or 'none'}"
+    if len(values) > 1:
+        return "is given twice"
+    if name == "cursor" and len(values[0]) > CURSOR_LENGTH:
+        return "is longer than any that this service makes; take it from `next`"
+    if not values[0]:
+        return "is empty; leave it out"
+    return why_not_text(values[0], _LONGEST.get(name, ID_LENGTH), is_prose=name in WRITTEN)
 
 
 def flag(parameters: dict[str, str], name: str) -> bool:

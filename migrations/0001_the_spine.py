@@ -175,6 +175,14 @@ TABLES = (
     "CREATE TABLE service_life (id BIGINT PRIMARY KEY CHECK (id = 1), last_at BIGINT NOT NULL)",
     "CREATE TABLE outage (from_at BIGINT NOT NULL, to_at BIGINT PRIMARY KEY)",
     "CREATE TABLE key_fingerprint (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    # Who does the background work. `token` grows with each change of hands: whoever holds an old one is too late.
+    """CREATE TABLE lease (
+        name TEXT PRIMARY KEY, holder TEXT NOT NULL, token BIGINT NOT NULL, until_at BIGINT NOT NULL)""",
+    # Why the service is, or was, not sure of its records. While one row is open nobody is admitted.
+    """CREATE TABLE alarm (
+        checkpoint_hash TEXT PRIMARY KEY, cause TEXT NOT NULL, lost_from BIGINT NOT NULL, lost_to BIGINT NOT NULL,
+        since_at BIGINT NOT NULL, is_open BIGINT NOT NULL, ended_at BIGINT, ended_by TEXT, end_reason TEXT)""",
+    "CREATE INDEX alarm_open ON alarm (is_open) WHERE is_open = 1",
 )
 
 GUARDED = {"event": "history", "event_subject": "history", "identifier": "the list of identifiers"}

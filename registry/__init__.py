@@ -27,6 +27,9 @@ The words
     failure        something observed on a device or node: code, cause, severity, when, evidence.
     blocking       said of a failure whose effect in the policy is `hold` or stronger.
     unattached     said of a failure seen in a place where no device is known.
+    sight          one time, or one burst, that a failure was seen; a failure of one boot counts its sights.
+    muted          said of a failure that has no effect: its time falls into maintenance, or it was injected.
+    spell          the sights of a device between two of its releases.
     check          one question a run asks; its results are findings when they say more than that all is well.
     heat           what makes a GPU an outlier: hotter than its neighbours of the same model under like load.
     quarantine, hold   our decision to keep a unit, board, machine or identifier out: who, why, until what.
@@ -34,9 +37,14 @@ The words
                    unseen; and the node's name that was asked for, which meets nothing, so that it is found.
     target         what a hold is laid on: a unit, a board, an identifier, a node.
     owner          whose hold it is: a person (`operator:alice`) or a rule (`rule:xid_79`).
+    rule           so many sights of such faults within a time open a hold; a code with a strong effect is one alone.
+    breaker        what limits how many nodes rules hold within a window; never people.
+    withheld       said of a hold that the breaker did not let through: it blocks under another name until it is settled.
     conflict       what was printed contradicts the records; it blocks until it is gone or a person rules.
     ruling         what a person decided about a conflict: an entry printed like this is that unit.
     waiver         a person accepts fewer devices for a while.
+    join token     what new nodes trade, each once, for a token of their own; bounded by names, profile, count and time.
+    trade          one such exchange, which binds the new token to an instance.
     sign of life   what the service writes every few seconds, so that its absence shows.
     outage         a gap in the service's own signs of life; left out of all ages.
     decision       admitted or not, the disposition (`admit`, `hold`, `drain`), and all the reasons.

@@ -40,6 +40,9 @@ DRAIN_SHARE = 1 / 3
 NEVER_TAKEN = frozenset({400, 409, 413, 422})
 """Answers that say something about the message, not about the moment."""
 
+INTERNAL = 500
+"""The server failed over a message, just after it took another."""
+
 OF_THE_MOMENT = frozenset({401, 408, 429})
 """Refusals that may pass. Of a message that waited every other one is for ever: the server has just taken another with
 the same token, and what it will not have must not block what is behind it."""
@@ -60,6 +63,8 @@ class Fate(Enum):
     """The server has it."""
     LATER = auto()
     """Nobody took it now; it waits in the spool."""
+    STUCK = auto()
+    """The server fails over this very message: it stays in the spool, and others go before it."""
     NEVER = auto()
     """The server will not have it, however often it is sent."""
 
@@ -110,6 +115,8 @@ class Teller:
             fate, _ = self._send(message, has_waited=True)
             if fate is Fate.LATER:
                 return
+            if fate is Fate.STUCK:
+                continue
             if fate is Fate.NEVER and entry.is_fault:
                 self._tell_bare(message)
             self.spool.remove(entry)
@@ -119,7 +126,7 @@ class Teller:
         if "devices" not in message:
             return
         bare = evidence_of(message, str(uuid.uuid4()))
-        if self._send(bare, has_waited=True)[0] is Fate.LATER:
+        if self._send(bare, has_waited=True)[0] in {Fate.LATER, Fate.STUCK}:
             self.keep(bare, is_fault=True)
 
     def _send(self, message: Message, *, has_waited: bool = False) -> tuple[Fate, dict[str, Any] | None]:
@@ -138,6 +145,8 @@ class Teller:
                 raise Superseded(error.detail) from error
             self.say(f"a message of the instance {message['provider_id']} comes too late: {error.detail}")
             return Fate.NEVER
+        if has_waited and error.status == INTERNAL:
+            return Fate.STUCK
         if isinstance(error, NotAuthorised):
             self.client.token = self.fresh_token() or self.client.token
         is_waiting_vain = has_waited and error.status < 500 and error.status not in OF_THE_MOMENT

@@ -177,7 +177,11 @@ def _build_entry(gpu: Printed, driver_version: str | None) -> DeviceEntry:
     for name, text in texts.items():
         _check_length(name, text)
     driver = _read("driver_version", texts.get("driver_version", ""))
-    firmware = {"vbios": _value(texts, "vbios"), "inforom": _value(texts, "inforom"), "driver": driver and str(driver)}
+    firmware = {
+        "vbios": _value(texts, "vbios"),
+        "inforom": _value(texts, "inforom"),
+        "driver": str(driver) if driver else None,
+    }
     return DeviceEntry(
         kind=Kind.GPU,
         vendor="nvidia",

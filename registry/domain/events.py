@@ -113,6 +113,12 @@ class EventType(StrEnum):
     """Somebody with a join token asked for a node's token and did not get it."""
     SERVICE_RESUMED = "service.resumed"
     """The service came back after an outage, which is left out of all ages."""
+    SERVICE_RESTORED = "service.restored"
+    """The records were put back from a backup."""
+    SERVICE_SUSPENDED = "service.suspended"
+    """The records are not what was seen of them outside: nobody is admitted until an administrator takes note."""
+    SERVICE_ACKNOWLEDGED = "service.acknowledged"
+    """An administrator took note of what is lost, and nodes are admitted again."""
     CHECKPOINT_SIGNED = "checkpoint.signed"
     """The head of the history was signed."""
 

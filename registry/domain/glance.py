@@ -81,7 +81,8 @@ def glance_at(
     """Glance at a report by its lines as they came, without their firmware and readings, which are given apart."""
     # The one reading that matching looks at, so that a list is not taken for one which would be matched otherwise.
     boards = [one.get("multigpu_board") for one in readings]
-    return Glance(report, kinds, readings, _digest([lines, boards]), _digest(firmware))
+    whole = [lines, boards, sorted(report.partial)]  # the same lines mean less when more devices are known to be there
+    return Glance(report, kinds, readings, _digest(whole), _digest(firmware))
 
 
 _LINE = tuple(one.name for one in fields(DeviceEntry) if one.name not in {"firmware", "readings"})

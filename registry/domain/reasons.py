@@ -257,7 +257,8 @@ def _maintenance(facts: NodeFacts, _policy: Policy, now: datetime) -> Iterator[R
     yield Reason(ReasonCode.MAINTENANCE, message, until=until)
 
 
-def _safe_mode(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reason]:
+def safe_mode(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reason]:
+    """Refuse everybody while the service is not sure of its records."""
     if facts.safe_mode:
         yield Reason(
             ReasonCode.SERVICE_SAFE_MODE,
@@ -282,7 +283,7 @@ QUESTIONS: tuple[Question, ...] = (
     _conditions,
     _passes,
     _maintenance,
-    _safe_mode,
+    safe_mode,
 )
 """One question per reason code, in the order of the codes; `node_unknown` stands alone and is not among them."""
 

@@ -22,7 +22,7 @@ from registry.domain.staleness import is_stale
 from registry.services.life import silence
 from registry.services.profiles import parse_profile
 from registry.services.targets import identifier_ref, usable_value
-from registry.store import conflicts, devices, failures, holds, nodes, placements, withheld
+from registry.store import alarms, conflicts, devices, failures, holds, nodes, placements, withheld
 from registry.store.database import Database, Snapshot
 from registry.store.profiles import waivers_of
 from registry.store.summaries import NodeSummary, find_summary
@@ -90,6 +90,7 @@ def load_facts(
         last_counted_start=row.counted_start,
         maintenance_until=row.maintenance_until,
         maintenance_reason=row.maintenance_reason,
+        safe_mode=row.is_alarmed,
     )
 
 
@@ -224,7 +225,7 @@ def _preview(snapshot: Snapshot, candidate: Mapping[str, Any], policy: Policy, n
             more = tuple(one for one in met if one.device and (one.hold_id, one.device.id) not in known)
             facts = replace(facts, holds=(*facts.holds, *more))
             return decide_on(snapshot, facts, policy=policy, now=now).to_json()
-    facts = NodeFacts(name or "", holds=met)
+    facts = NodeFacts(name or "", holds=met, safe_mode=alarms.is_alarmed(snapshot))
     sequence = snapshot.sequence()
     return decide_hardware(facts, policy=policy, policy_digest=policy.digest, sequence=sequence, now=now).to_json()
 

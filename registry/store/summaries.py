@@ -16,6 +16,7 @@ from registry.domain.checks import CLEAN, CheckState
 from registry.domain.reports import CheckStatus
 from registry.store.check_column import load_checks
 from registry.store.database import Snapshot, from_micros
+from registry.store.alarms import IS_ALARMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class NodeSummary:
     """A node's rows, and whether there is anything beside them. Before a report the fields up to `listed` are empty.
 
     Troubled is a node on which a device is missing or held, held one whose machine is, withheld one on which a rule
-    wanted to hold something.
+    wanted to hold something. Alarmed are all nodes at once: the service is in safe mode.
     """
 
     node_id: str
@@ -47,6 +48,7 @@ class NodeSummary:
     is_disputed: bool
     is_unattached: bool
     is_waived: bool
+    is_alarmed: bool
 
     def load_checks(self, *, is_brief: bool) -> dict[str, CheckState]:
         """Return the checks of this boot; brief, none when all are clean: then none speaks against the node."""
@@ -98,7 +100,8 @@ _SUMMARY = (
     "EXISTS (SELECT 1 FROM conflict_party c WHERE c.kind = 'node' AND c.ref = n.id AND c.is_open = 1), "
     "EXISTS (SELECT 1 FROM failure u WHERE u.instance_id = s.instance_id AND u.is_unattached = 1 "
     "AND u.state = 'active'), "
-    "EXISTS (SELECT 1 FROM waiver w WHERE w.node_id = n.id AND w.ended_at IS NULL) "
+    "EXISTS (SELECT 1 FROM waiver w WHERE w.node_id = n.id AND w.ended_at IS NULL), "
+    f"{IS_ALARMED} "
     "FROM node n LEFT JOIN node_state s ON s.node_id = n.id LEFT JOIN instance i ON i.id = s.instance_id "
     "LEFT JOIN profile f ON f.name = s.profile WHERE n.name = ?"
 )
@@ -111,7 +114,7 @@ def find_summary(snapshot: Snapshot, name: str) -> NodeSummary | None:
         return None
     id_, name, retired, until, reason, instance, provider, chassis, profile, body, reported, have, counted = row[:13]
     checks, listed, *signs = row[13:]
-    is_troubled, is_held, is_withheld, is_disputed, is_unattached, is_waived = map(bool, signs)
+    is_troubled, is_held, is_withheld, is_disputed, is_unattached, is_waived, is_alarmed = map(bool, signs)
     at = from_micros
     return NodeSummary(
         id_,
@@ -135,4 +138,5 @@ def find_summary(snapshot: Snapshot, name: str) -> NodeSummary | None:
         is_disputed,
         is_unattached,
         is_waived,
+        is_alarmed,
     )

@@ -152,6 +152,22 @@ def test_a_refusal_that_is_about_a_message_that_waited_is_for_ever(stage: Stage,
     assert len(stage.spool) == 0
 
 
+def test_a_message_that_the_server_fails_over_stays_and_blocks_nothing(stage: Stage) -> None:
+    stage.look = look(failures=(fault(31),))
+    away(stage, 1)
+    stage.look = look(failures=(fault(48),))
+    away(stage, 1)
+    stage.client.refusals["xid_31"] = problem(500, "internal")
+    stage.look = look()
+
+    stage.round()
+    stage.round()
+
+    assert [entry.is_fault for entry in stage.spool.waiting(10)] == [True]
+    assert [one["code"] for message in stage.client.taken for one in message.get("failures", ())] == ["xid_48"]
+    assert stage.last["seq"] == max(message["seq"] for message in stage.client.taken)
+
+
 def test_a_list_that_the_server_refuses_does_not_take_its_faults_down(stage: Stage) -> None:
     stage.look = look(failures=(fault(),))
     refused = problem(422, "slot_repeated")

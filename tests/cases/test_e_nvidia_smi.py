@@ -260,9 +260,9 @@ def test_what_is_new_under_an_old_timestamp_is_evidence_and_no_pass(world: World
     answer = world.report_raw(nvidia_smi_xml=h100_xml(8, stamp=at(1), pending=[2]))
 
     assert answer["pass"] == {**answer["pass"], "counted": False, "because": "content_repeated", "have": 0}
-    assert codes(answer["admission"]) == ["check_failing", "passes_insufficient"]
+    assert codes(answer["admission"]) == ["device_quarantined", "check_failing", "passes_insufficient"]
     healed = world.report_raw(nvidia_smi_xml=h100_xml(8, stamp=at(1)))
-    assert codes(healed["admission"]) == ["check_failing", "passes_insufficient"]
+    assert codes(healed["admission"]) == ["device_quarantined", "check_failing", "passes_insufficient"]
 
 
 def test_the_same_list_as_json_is_a_new_look_each_time(world: World) -> None:

@@ -43,8 +43,8 @@ def test_a_pending_remap_is_no_pass_until_a_reset_and_the_rows_stay_known(world:
     pending = h100_gpus(8, pending=[3])
     answer = look(world, pending, part)
     assert (answer["pass"]["counted"], answer["pass"]["because"]) == (False, "check_not_clean")
-    assert codes(answer["admission"]) == ["check_failing", "passes_insufficient"]
-    assert answer["admission"]["reasons"][0]["device"]["serial"] == gpus[3].serial
+    assert codes(answer["admission"]) == ["device_quarantined", "check_failing", "passes_insufficient"]
+    assert {one["device"]["serial"] for one in answer["admission"]["reasons"][:2]} == {gpus[3].serial}
 
     reset = change(gpus, 3, remapped=("0", "4", "No", "No"))
     assert look(world, reset, part)["pass"]["have"] == 1
@@ -84,7 +84,7 @@ def test_an_uncorrectable_error_of_this_boot_blocks(world: World, part: str) -> 
     """C66, the other side."""
     world.expect(8, *MEMORY)
     answer = look(world, h100_gpus(8, uncorrected=[2]), part)
-    assert codes(answer["admission"]) == ["check_failing", "passes_insufficient"]
+    assert codes(answer["admission"]) == ["device_quarantined", "check_failing", "passes_insufficient"]
 
 
 @pytest.mark.parametrize("part", MAKERS)
@@ -95,13 +95,15 @@ def test_a_remap_that_failed_keeps_the_node_out_whatever_is_reset(world: World, 
     for boot in ("b1", "b2", "b3"):
         for _ in range(2):
             answer = look(world, gpus, part, boot_id=boot)
-        reason = answer["admission"]["reasons"][0]
-        assert (reason["code"], reason["check"], reason["device"]["serial"]) == (
-            "check_failing",
-            "gpu.row_remap",
-            gpus[6].serial,
-        )
+        held, failing, _ = answer["admission"]["reasons"]
+        assert (held["code"], held["device"]["serial"]) == ("device_quarantined", gpus[6].serial)
+        assert (failing["check"], failing["device"]["serial"]) == ("gpu.row_remap", gpus[6].serial)
         assert answer["pass"]["have"] == 0
+    for _ in range(2):
+        answer = look(world, h100_gpus(8), part, boot_id="b4")
+    assert codes(answer["admission"]) == ["device_quarantined"]
+    (hold,) = world.operator.get("/v1/quarantines").json["items"]
+    assert (hold["owner"], hold["release_policy"]) == ("rule:gpu.row_remap.failed", "manual")
 
 
 @one_engine

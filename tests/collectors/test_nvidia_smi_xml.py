@@ -29,7 +29,7 @@ def test_an_h100_node_is_read_with_everything_that_identifies_its_gpus() -> None
     first = inventory.entries[0]
     assert (first.vendor, first.slot, first.uuid) == ("nvidia", "0000:18:00.0", uuid_of(0, 0))
     assert (first.model, first.part_number, first.module_id) == ("NVIDIA H100 80GB HBM3", "692-2G520-0205-000", "2")
-    assert first.firmware == {"vbios": "96.00.9F.00.04", "inforom": "G520.0205.00.05"}
+    assert first.firmware == {"vbios": "96.00.9F.00.04", "inforom": "G520.0205.00.05", "driver": DRIVER}
     assert first.readings["temperature_celsius"] == 31
     assert first.readings["memory_temperature_celsius"] == 38
     assert first.readings["driver_version"] == DRIVER

@@ -156,7 +156,7 @@ def test_a_gpu_is_listed_as_nvidia_smi_lists_it(collect: Callable[..., Inventory
     assert (entry.kind, entry.vendor, entry.slot) == ("gpu", "nvidia", "0000:53:00.0")
     assert (entry.serial, entry.uuid) == ("1651000000001", "GPU-6e3f98df-2fca-5616-a0b6-50cd532495b2")
     assert (entry.model, entry.part_number, entry.module_id) == ("NVIDIA H100 80GB HBM3", "692-2G520-0205-000", "4")
-    assert entry.firmware == {"vbios": "96.00.9F.00.04", "inforom": "G520.0205.00.05"}
+    assert entry.firmware == {"vbios": "96.00.9F.00.04", "inforom": "G520.0205.00.05", "driver": "580.105.08"}
     read = entry.readings
     assert (read["temperature_celsius"], read["power_watts"], read["utilization_percent"]) == (41, 612.34, 97)
     assert (read["memory_temperature_celsius"], read["ecc_volatile_uncorrected"]) == (52, 0)

@@ -405,6 +405,20 @@ def test_help_tells_every_code_and_option(host: Host) -> None:
     assert all(option in ran.out for option in ("--wait", "--join-token-file", "--provider-id", "--root"))
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_reads_it(host: Host, shell: str) -> None:
+    command = host.command(shell=shell)
+
+    assert subprocess.run([*command[:-1], "-n", command[-1]], capture_output=True, check=True).stderr == b""
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+def test_shellcheck_finds_nothing() -> None:
+    done = subprocess.run(["shellcheck", "--shell=sh", SCRIPT], capture_output=True, text=True, check=False)
+
+    assert done.stdout == ""
+
+
 # --- joining --------------------------------------------------------------------------------------------------------
 
 

@@ -218,3 +218,4 @@ class Operating(Watched):
         until = self.now + timedelta(seconds=lasts)
         set_maintenance(self.db, name, until=until, reason="dust", actor=ALICE, policy=self.fleet.policy, now=self.now)
         self.model.nodes[name].maintenance_until = until
+        self.model.nodes[name].maintenance.set(until, self.now)

@@ -285,7 +285,9 @@ class Model(Acts):
                 one.outcome == "unidentified" for group in node.listed.values() for one in group
             ),
             "identity_conflict": bool(self.alive(node, now)),
-            "fault_unattached": any((one.node, one.life) == (name, node.life) for one in self.unattached),
+            "fault_unattached": any(
+                one.is_blocking and (one.node, one.life) == (name, node.life) for one in self.unattached
+            ),
             "check_failing": CheckStatus.FAIL in statuses.values(),
             "check_unknown": any(statuses.get(one) in {WORST[1], WORST[2]} for one in required),
             "passes_insufficient": node.have < NEED or silence > PASS_AGE,

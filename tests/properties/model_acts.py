@@ -8,11 +8,21 @@ from datetime import datetime, timedelta
 
 from registry.domain.failures import Effect, look_up
 from tests.properties.model_records import Bind, Conflict, Fault, Hold, Node, Stay, Unit, asks_for_more, strictness
+from tests.properties.model_sights import Seen, Sights
 
 STALE, NEED, AHEAD = 120, 2, 5
 
 Profile = tuple[dict[str, int | None], set[str], set[str]]
 """Expected counts, required checks, checks needed once a boot. All empty: nobody knows the profile."""
+
+
+def _boot_of(node: Node) -> str:
+    """Name the current boot of a node so that no other is called so."""
+    return f"{node.name} {node.life} {node.boot}"
+
+
+def _is_muted(node: Node | None, at: datetime) -> bool:
+    return node is not None and node.maintenance.holds(at)
 
 
 class Acts:
@@ -28,6 +38,7 @@ class Acts:
         self.conflicts: list[Conflict] = []
         self.unattached: list[Fault] = []
         self.faults: dict[str, tuple[object, ...]] = {}
+        self.sights = Sights()
         self.receipts: dict[tuple[str, str], tuple[bool, str | None, int]] = {}
 
     def profile(self, name: str) -> Profile:
@@ -100,8 +111,18 @@ class Acts:
         if len(found) != 1:
             return "refused"
         self.faults[id_] = (code, ref)
-        self._take_effect(code, found[0], None, now, now, is_past=False)
-        return "recorded"
+        last = [one for one in self.stays if one.unit is found[0]][-1:]
+        where = self.nodes[last[0].node] if last else None
+        boot = _boot_of(where) if where else None
+        return self._tell(Seen(found[0], code, boot, None, _is_muted(where, now)), None, now, now, is_past=False)
+
+    def _tell(self, seen: Seen, node: Node | None, at: datetime, now: datetime, *, is_past: bool) -> str:
+        """A fault of a unit: one more sight of what is on record has effect when it is the newest."""
+        what = self.sights.take(seen, at)
+        has_effect = not seen.is_muted or not look_up(seen.code).is_fault
+        if has_effect and (what == "new" or (what == "again" and not is_past)):
+            self._take_effect(seen.code, seen.unit, node, at, now, is_past=is_past)
+        return "already_recorded" if what == "known" else "recorded"
 
     def fail_slot(self, id_: str, code: str, name: str, slot: str, at: datetime | None, now: datetime) -> str:
         """A fault at (node, slot, time). The node is known."""
@@ -116,10 +137,29 @@ class Acts:
         unit = self._unit_at(name, slot, first or then if is_before_list else then)
         if is_before_list and first is None:
             unit = None  # what was there before the boot may be gone: the list to come says who it is
-        if unit is None and look_up(code).effect.is_blocking:
-            is_early = first is None and not is_past
-            self.unattached.append(Fault(id_, code, name, node.life, slot, then, node.boot, is_early))
-        self._take_effect(code, unit, node, then, now, is_past=is_past)
+        if unit is not None:
+            boot = None if is_past else _boot_of(node)
+            return self._tell(Seen(unit, code, boot, at, _is_muted(node, then)), node, then, now, is_past=is_past)
+        is_muted = _is_muted(node, then)
+        is_early = first is None and not is_past
+        is_blocking = look_up(code).effect.is_blocking and not is_muted
+        self.unattached.append(
+            Fault(
+                id_,
+                code,
+                name,
+                node.life,
+                slot,
+                then,
+                node.boot,
+                is_early,
+                occurred=at,
+                is_muted=is_muted,
+                is_blocking=is_blocking,
+            )
+        )
+        if not is_muted or not look_up(code).is_fault:
+            self._take_effect(code, None, node, then, now, is_past=is_past)
         return "recorded"
 
     def fail_node(self, id_: str, code: str, name: str, now: datetime) -> str:
@@ -127,7 +167,8 @@ class Acts:
         if (known := self._again(id_, (code, name))) is not None:
             return known
         self.faults[id_] = (code, name)
-        self._take_effect(code, None, self.nodes[name], now, now, is_past=False)
+        if not _is_muted(self.nodes[name], now) or not look_up(code).is_fault:
+            self._take_effect(code, None, self.nodes[name], now, now, is_past=False)
         return "recorded"
 
     def _again(self, id_: str, said: tuple[object, ...]) -> str | None:
@@ -152,7 +193,9 @@ class Acts:
             here = [one.unit for one in self.open_stays(node) if one.slot == fault.slot]
             if here:
                 self.unattached.remove(fault)
-                self._take_effect(fault.code, here[0], node, fault.at, now, is_past=False)
+                self.sights.note(Seen(here[0], fault.code, _boot_of(node), fault.occurred, fault.is_muted), fault.at)
+                if not fault.is_muted or not look_up(fault.code).is_fault:
+                    self._take_effect(fault.code, here[0], node, fault.at, now, is_past=False)
 
     def _take_effect(
         self, code: str, unit: Unit | None, node: Node | None, at: datetime, now: datetime, *, is_past: bool

@@ -108,6 +108,9 @@ class Fault:
     at: datetime
     boot: str
     is_early: bool
+    occurred: datetime | None = None
+    is_muted: bool = False
+    is_blocking: bool = True
 
 
 @dataclass
@@ -132,6 +135,24 @@ class Line:
     involved: list[Unit] = field(default_factory=list)
 
 
+class Maintenance:
+    """When a node was in maintenance: what was seen of it then has no effect."""
+
+    def __init__(self) -> None:
+        self._windows: list[tuple[datetime, datetime]] = []
+
+    def set(self, until: datetime, now: datetime) -> None:
+        """Begin, change or end it."""
+        is_open = bool(self._windows) and self._windows[-1][1] > now
+        since = self._windows.pop()[0] if is_open else now
+        if is_open or until > now:
+            self._windows.append((since, max(until, now)))
+
+    def holds(self, at: datetime) -> bool:
+        """Does a time fall into it?"""
+        return any(since <= at < until for since, until in self._windows)
+
+
 @dataclass
 class Node:
     """One node with its current life and boot."""
@@ -146,6 +167,7 @@ class Node:
     boots: set[tuple[str, str]] = field(default_factory=set)
     retired: bool = False
     maintenance_until: datetime | None = None
+    maintenance: Maintenance = field(default_factory=Maintenance)
     waivers: dict[str, tuple[int, datetime]] = field(default_factory=dict)
     lost: set[Unit] = field(default_factory=set)
     have: int = 0
