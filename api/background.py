@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does each server process do by itself? Every few seconds it says that it is alive, and sweeps.
+"""What does each server process do by itself? Every few seconds it says that it is alive, and one of them sweeps.
 
 The sign of life tells our own outages from the silence of nodes; the sweep ends what has run out and asks the rules
-again about evidence that stands.
+again about evidence that stands. Of all processes of all servers one does it at a time: the one that has the lease.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable
+from datetime import datetime
 
 from flask import Flask
 
 from api.context import Standing, standing
 from registry.domain.errors import StoreUnavailable
-from registry.services import life, sweep
+from registry.services import leasing, life, safe_mode, sweep
+from registry.services.leasing import BACKGROUND, Lease, LeaseLost
+from registry.services.outside import outside_checkpoints
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +29,8 @@ class Background:
 
     def __init__(self, stands: Standing) -> None:
         self._stands = stands
+        self._holder = str(uuid.uuid4())
+        self._lease: Lease | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pratique-background", daemon=True)
 
@@ -47,7 +53,23 @@ class Background:
         now = self._stands.clock()
         database, policy = self._stands.database, self._stands.policy
         self._try("sign of life", lambda: _discard(life.beat(database, now=now, policy=policy)))
-        self._try("sweep", lambda: sweep.sweep(database, now=now))
+        self._lease = None
+        self._try("lease", lambda: self._take(now))
+        if self._lease is not None:
+            self._try("look at the checkpoints", lambda: self._assess(now))
+            self._do("sweep", self._lease, now, lambda: sweep.sweep(database, now=now))
+
+    def _take(self, now: datetime) -> None:
+        self._lease = leasing.take(self._stands.database, BACKGROUND, self._holder, now=now)
+
+    def _assess(self, now: datetime) -> None:
+        """Compare the history with its checkpoints outside: the database may have been put back under our feet."""
+        seen = outside_checkpoints(self._stands.settings.checkpoint_file)
+        safe_mode.assess(self._stands.database, seen, now=now)
+
+    def _do(self, what: str, lease: Lease, now: datetime, work: Callable[[], None]) -> None:
+        """Do what only one process may do; one that slept too long finds that another has begun."""
+        self._try(what, lambda: leasing.under(self._stands.database, lease, work, now=now))
 
     def _run(self) -> None:
         try:
@@ -55,13 +77,21 @@ class Background:
                 self.beat()
                 self._stopping.wait(self._stands.policy.life_sign_seconds)
         finally:
+            if self._lease is not None:
+                self._try("end of the lease", self._give_back)
             self._stands.database.close()
+
+    def _give_back(self) -> None:
+        if self._lease is not None:
+            leasing.give_back(self._stands.database, self._lease, now=self._stands.clock())
 
     def _try(self, what: str, work: Callable[[], None]) -> None:
         try:
             work()
         except StoreUnavailable as error:
             log.warning("no %s: the store cannot answer: %s", what, error.detail)
+        except LeaseLost:
+            log.info("no %s: another process has the lease by now", what)
         except Exception:  # the outermost loop: one bad row must not make every node look alive for ever
             log.exception("the %s failed", what)
 

@@ -347,8 +347,11 @@ def _failure(value: Any, where: str, errors: Errors) -> ReportedFailure:
 
 
 def _evidence(value: Any, where: str, errors: Errors) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        errors.append(FieldError(where, "must be a JSON object"))
+        return {}
     try:
-        return evidence_of(_object(value, where, errors, READINGS_MAX))
+        return evidence_of(value)
     except ValueError as error:
         errors.append(FieldError(where, str(error)))
         return {}

@@ -159,6 +159,12 @@ TABLES = (
     "CREATE INDEX event_subject_event ON event_subject (event)",
     "CREATE TABLE chain_head (id BIGINT PRIMARY KEY CHECK (id = 1), sequence BIGINT NOT NULL, hash TEXT NOT NULL)",
     f"INSERT INTO chain_head (id, sequence, hash) VALUES (1, 0, '{'0' * 64}')",
+    # Roots over 2^level entries that end with entry `upto`: made at checkpoints, so that a proof reads few rows.
+    """CREATE TABLE subtree (
+        upto BIGINT NOT NULL, level BIGINT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (upto, level))""",
+    # How far each place outside has got with the checkpoints; `event` is the last that it took.
+    """CREATE TABLE sink (
+        name TEXT PRIMARY KEY, event BIGINT NOT NULL, attempts BIGINT NOT NULL, retry_at BIGINT, error TEXT)""",
     # --- the service itself ---------------------------------------------------------------------------------------
     """CREATE TABLE token (
         id TEXT PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, node TEXT, provider_id TEXT, profile TEXT,
@@ -185,12 +191,18 @@ TABLES = (
     "CREATE INDEX alarm_open ON alarm (is_open) WHERE is_open = 1",
 )
 
-GUARDED = {"event": "history", "event_subject": "history", "identifier": "the list of identifiers"}
+GUARDED = {
+    "event": "history",
+    "event_subject": "history",
+    "subtree": "history",
+    "identifier": "the list of identifiers",
+}
 """Tables that only grow, and what to call them in the refusal."""
 
 KEYS = {
     "event": (("sequence",), ("rowid",)),
     "event_subject": (("kind", "id", "ordinal"), ("rowid",)),
+    "subtree": (("upto", "level"), ("rowid",)),
     "identifier": (("id",), ("is_naming = 1", "is_naming", "kind", "vendor", "type", "value"), ("rowid",)),
 }
 """All that is unique in them, the number that SQLite itself gives each row included: INSERT OR REPLACE deletes every

@@ -39,7 +39,7 @@ The words
     owner          whose hold it is: a person (`operator:alice`) or a rule (`rule:xid_79`).
     rule           so many sights of such faults within a time open a hold; a code with a strong effect is one alone.
     breaker        what limits how many nodes rules hold within a window; never people.
-    withheld       said of a hold that the breaker did not let through: it blocks under another name until it is settled.
+    withheld       said of a hold that the breaker did not let through: it blocks, under another name, until settled.
     conflict       what was printed contradicts the records; it blocks until it is gone or a person rules.
     ruling         what a person decided about a conflict: an entry printed like this is that unit.
     waiver         a person accepts fewer devices for a while.

@@ -79,7 +79,7 @@ _FAILURE = obj(
             last_at=_TIME,
             count={"type": "integer", "minimum": 1, "maximum": INT_LIMIT - 1},
             message={"type": "string", "maxLength": 4096},
-            evidence={"type": "object", "maxProperties": READINGS_MAX},
+            evidence={"type": "object"},
         ),
     },
     required=("failure_id", "code"),

@@ -6,8 +6,10 @@ The application is named, not imported: this room knows nothing of HTTP.
 
 from __future__ import annotations
 
+import logging
 import logging.config
 import os
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,14 +19,25 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.util import import_app
 
 from registry.admin import metrics_folder
-from registry.admin.ground import open_ready, read_settings
+from registry.admin.ground import open_ready, read_settings, utc_now
 from registry.admin.listening import check_certificate, check_free, is_address
 from registry.admin.logs import leave_out_of_records, log_settings
 from registry.admin.worker import Worker
+from registry.config import ConfigError, Settings
+from registry.services import safe_mode
+from registry.services.outside import outside_checkpoints
+from registry.store.database import Database, sqlite_gate
+from registry.store.migrations import NotReady
+from registry.store.serving import ServingLock
+
+log = logging.getLogger(__name__)
 
 APPLICATION = "api.wsgi:application"
 BACKGROUND = "api.background"
 """The module whose `start(application)` sets going what a worker does between requests: the sign of life, sweeps."""
+
+BACKGROUND_STOP_SECONDS = 2.0
+"""How long a worker that ends waits for that; another takes over later if it takes longer."""
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - not a file of ours; where workers prove that they are alive
 """A worker's sign of life must not wait for a disk: https://gunicorn.org/reference/settings/#worker_tmp_dir."""
@@ -49,6 +62,20 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
         """Import the application; gunicorn calls this."""
         return import_app(APPLICATION)
 
+    def reload(self) -> None:
+        """Read the policy file and all else that settings name again; gunicorn calls this at SIGHUP.
+
+        What cannot be used is logged, and the processes that follow go on with what there was.
+        """
+        super().reload()
+        module = sys.modules.pop(APPLICATION.partition(":")[0], None)
+        try:
+            self.callable = self.load()
+        except (ConfigError, NotReady) as error:
+            if module is not None:
+                sys.modules[module.__name__] = module
+            log.error("reloading: what was set before is kept: %s", error)  # noqa: TRY400 - a sentence, no traceback
+
 
 @click.command(
     epilog="""\b
@@ -66,8 +93,9 @@ Examples:
 def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: str | None) -> None:
     """Answer HTTP. Prints one line with the address as soon as it listens; SIGTERM lets running requests end.
 
-    Refuses to start while migrations are pending, while the guards of the history are missing, and with other keys
-    than those the database was made with.
+    Refuses to start while migrations are pending, while the guards of the history are missing, with other keys than
+    those the database was made with, and while the database is restored. SIGHUP reads certificate, key and policy file
+    again and drops no request.
     """
     if not is_address(bind):
         raise click.BadParameter(f"{bind!r} is no HOST:PORT", param_hint="--bind")
@@ -76,20 +104,52 @@ def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: 
     if tls_cert is not None and tls_key is not None:
         check_certificate(tls_cert, tls_key)
     settings = read_settings()
-    with open_ready(settings):
-        pass  # whatever is wrong is said before anything listens; the connection is closed before workers are forked
+    logs = log_settings(settings.log_level)
+    logging.config.dictConfig(logs)
+    leave_out_of_records()
+    with open_ready(settings) as database:
+        lock_against_restore(database)
+        # Whatever is wrong is said before anything listens; the connection is closed before workers are forked.
+        look_at_records(database, settings)
     binds = [bind, settings.metrics_bind] if settings.metrics_bind else [bind]
     for one in binds:
         check_free(one)
     os.environ[WORKERS] = str(workers)
     logs = log_settings(settings.log_level)
     logging.config.dictConfig(logs)
+    policy = {"digest": settings.policy.digest, "file": settings.policy_file and str(settings.policy_file)}
+    logging.getLogger(__name__).info("policy in force", extra={"fields": policy})
     leave_out_of_records()
     # The folder must be there, and empty, before the workers start.
     metrics_folder.make(SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
     given = {"bind": binds, "workers": workers, "threads": threads, "loglevel": settings.log_level}
     given["logconfig_dict"] = logs
     Server({**given, **fixed_settings(), "certfile": tls_cert, "keyfile": tls_key}).run()
+
+
+def lock_against_restore(database: Database) -> None:
+    """Keep the database file from being put back from a backup while any process of this server lives.
+
+    Raises NotReady while that is being done.
+    """
+    if database.path is not None and not ServingLock(database.path).take(is_shared=True):
+        raise NotReady([f"{database.path} is being restored. Start when `pratique restore` has ended."])
+
+
+def look_at_records(database: Database, settings: Settings) -> None:
+    """Say in the log which SQLite this is, and whether the history is the one that was seen outside.
+
+    Raises NotReady when the checkpoints outside cannot be read.
+    """
+    if database.path is not None:
+        gate = sqlite_gate()
+        told = "is safe with several writers" if gate.is_safe else "can corrupt a WAL database with several writers"
+        say = log.info if gate.is_safe else log.warning
+        say("SQLite %s %s: journal %s", gate.version, told, gate.journal)
+    safe_mode.assess(database, outside_checkpoints(settings.checkpoint_file), now=utc_now())
+    with database.read() as snapshot:
+        for alarm in safe_mode.list_standing(snapshot):
+            log.warning("%s Nobody is admitted until it is acknowledged.", safe_mode.describe(alarm))
 
 
 def fixed_settings() -> dict[str, Any]:
@@ -111,6 +171,7 @@ def fixed_settings() -> dict[str, Any]:
         "when_ready": announce,
         "on_exit": lambda _: metrics_folder.remove(),
         "post_worker_init": start_background,
+        "worker_exit": end_background,
     }
 
 
@@ -124,4 +185,10 @@ def announce(arbiter: Any) -> None:
 
 def start_background(worker: Any) -> None:
     """Set going what a worker does between requests; gunicorn calls this in each worker once it can answer."""
-    import_module(BACKGROUND).start(worker.wsgi)
+    worker.background = import_module(BACKGROUND).start(worker.wsgi)
+
+
+def end_background(_arbiter: Any, worker: Any) -> None:
+    """End it, so that another process takes over at once; gunicorn calls this in each worker that ends well."""
+    if hasattr(worker, "background"):
+        worker.background.stop(BACKGROUND_STOP_SECONDS)

@@ -7,6 +7,7 @@ sending, so that a wall clock that is set in the middle of a round moves nothing
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ from typing import Any
 
 from registry.agent.looking import Look
 from registry.domain.naming import told_in_boot
-from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, ReportedFailure
+from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Reading, ReportedFailure
 from registry.domain.times import rfc3339
 
 MESSAGE_MAX = 4096
@@ -110,11 +111,17 @@ def evidence_of(message: Message, report_id: str) -> Message:
 def entry_of(entry: DeviceEntry) -> Message:
     """Write an entry as a report has it; what is not known is left out."""
     told: Message = {name: value for name in _TEXTS if (value := getattr(entry, name)) is not None}
-    for name in ("firmware", "readings"):
-        values = getattr(entry, name)
-        if values:
-            told[name] = dict(values)
+    if entry.firmware:
+        told["firmware"] = dict(entry.firmware)
+    # JSON has no word for what is no number, and a sensor may well show it.
+    readings = {name: value for name, value in entry.readings.items() if not _is_no_number(value)}
+    if readings:
+        told["readings"] = readings
     return told
+
+
+def _is_no_number(value: Reading) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def check_of(check: CheckResult) -> Message:

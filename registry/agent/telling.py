@@ -21,9 +21,9 @@ from registry.agent.spool import Spool
 from registry.agent.times import Times
 from registry.client import Client, ClientError, NotAuthorised, ProblemAnswer
 
-PAUSE_MAX = 60.0
-"""Longest pause between two tries while the server is away: a node counts as stale after 120 s without a report, and
-must be back before."""
+PAUSE_MAX = 2.0
+"""Longest pause between two tries while the server is away, in periods: a node counts as stale after four of them
+without a report, and must be back before."""
 
 PAUSE_ASKED_MAX = 300.0
 """Longest pause that a server may ask for."""
@@ -161,7 +161,7 @@ class Teller:
 
     def _missed(self, error: ClientError) -> Fate:
         """Nobody took it: wait a while, longer each time, and at least as long as the server asks for."""
-        pause = min(self.period * 2.0**self._misses, PAUSE_MAX) * self.chance(0.5, 1.0)
+        pause = self.period * min(2.0**self._misses, PAUSE_MAX) * self.chance(0.5, 1.0)
         asked = min(error.retry_after or 0.0, PAUSE_ASKED_MAX)
         self._not_before = self.times.monotonic() + max(pause, asked)
         self._misses = min(self._misses + 1, 16)

@@ -201,11 +201,20 @@ def _judge_recovery_action(gpu: Printed) -> _Verdict:
     return CheckStatus.FAIL, None, f"the driver asks for the recovery action {text.strip()}"
 
 
+_GONE_CODES = {
+    "gpu is lost": "gpu.fallen_off_bus",
+    "requires reset": "gpu.requires_reset",
+    "unable to determine the device handle": "gpu.nvml_unknown",
+}
+"""What is wrong with a GPU that does not answer, by words in what is printed in its place."""
+
+
 def _judge_responding(gpu: Printed) -> _Verdict:
     if gpu.gone is None:
         return CheckStatus.PASS, None, None
-    is_lost = "gpu is lost" in gpu.gone.casefold()
-    return CheckStatus.FAIL, "gpu.fallen_off_bus" if is_lost else None, f"nvidia-smi says: {gpu.gone.strip()[:200]}"
+    said = gpu.gone.casefold()
+    code = next((code for words, code in _GONE_CODES.items() if words in said), None)
+    return CheckStatus.FAIL, code, f"nvidia-smi says: {gpu.gone.strip()[:200]}"
 
 
 _JUDGES: Mapping[str, Callable[[Printed], _Verdict]] = {

@@ -12,7 +12,7 @@ from registry.domain.decision import Decision, DeviceRef, Disposition, ExitCode,
 from registry.domain.node_facts import ConditionFailure, Conflict, HoldOn, NodeFacts, Unattached, Withheld
 from registry.domain.passes import effective_have
 from registry.domain.policy import Policy
-from registry.domain.reasons import QUESTIONS, held_devices, safe_mode, unknown_node
+from registry.domain.reasons import QUESTIONS, held_devices, safe_mode, unknown_node, withheld
 
 __all__ = [
     "ConditionFailure",
@@ -54,11 +54,11 @@ def decide(facts: NodeFacts, *, policy: Policy, policy_digest: str, sequence: in
 
 
 def decide_hardware(facts: NodeFacts, *, policy: Policy, policy_digest: str, sequence: int, now: datetime) -> Decision:
-    """Give the decision on hardware that stands on no known node: by the holds that meet it, unless in safe mode.
+    """Give the decision on hardware that stands on no known node: by the holds that meet it, withheld ones too, unless in safe mode.
 
     There is nothing that could have passed, so no passes are asked for: what it stands on later has to bring its own.
     """
-    reasons = tuple(reason for ask in (held_devices, safe_mode) for reason in ask(facts, policy, now))
+    reasons = tuple(reason for ask in (held_devices, withheld, safe_mode) for reason in ask(facts, policy, now))
     return Decision(
         node=facts.node,
         admitted=not reasons,

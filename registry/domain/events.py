@@ -121,6 +121,8 @@ class EventType(StrEnum):
     """An administrator took note of what is lost, and nodes are admitted again."""
     CHECKPOINT_SIGNED = "checkpoint.signed"
     """The head of the history was signed."""
+    KEY_ROTATED = "key.rotated"
+    """The key that signs checkpoints was handed over to another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,13 @@ def compare(gpus: Sequence[Gpu], since: Mapping[str, Times], policy: Policy, now
     cannot be compared now stays as it was.
     """
     looks = [look for gpu in gpus if (look := _look(gpu, policy)) is not None]
-    compared = {look.gpu.key: (look, peers) for look in looks if (peers := _peers(look, looks, policy))}
+    compared: dict[str, tuple[_Look, list[_Look]]] = {}
+    coolest = min((look.celsius for look in looks), default=0.0)
+    for look in looks:
+        # Most nodes have nothing hot: of the GPUs that cannot be, one is enough to see that there is a comparison.
+        may_be_hot = look.gpu.key in since or look.celsius - coolest >= policy.heat_clear_celsius
+        if (may_be_hot or not compared) and (peers := _peers(look, looks, policy)):
+            compared[look.gpu.key] = look, peers
     listed = {gpu.key for gpu in gpus}
     hot = {
         key: times

@@ -48,16 +48,16 @@ class Frontier:
         self.size = size
         self.peaks = list(peaks)
 
-    def append(self, leaf: bytes) -> int:
-        """Add a leaf; return how many levels its arrival completed, whose newest root is the last of the peaks."""
-        height, left = 0, self.size
+    def append(self, leaf: bytes) -> list[bytes]:
+        """Add a leaf; return the roots of the subtrees that end with it and are complete: of one leaf, two, four …"""
+        complete, left = [leaf], self.size
         while left & 1:
             leaf = join(self.peaks.pop(), leaf)
+            complete.append(leaf)
             left >>= 1
-            height += 1
         self.peaks.append(leaf)
         self.size += 1
-        return height
+        return complete
 
     def root(self) -> bytes:
         """Give the hash over all leaves."""

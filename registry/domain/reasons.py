@@ -102,7 +102,8 @@ def _owner(hold: HoldOn) -> str:
     return f"{hold.owner.kind} {hold.owner.name}"
 
 
-def _withheld(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reason]:
+def withheld(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reason]:
+    """One reason for each hold that a rule wanted here and did not get."""
     for one in facts.withheld:
         subject = str(one.device) if one.device else f"node {facts.node}"
         yield Reason(
@@ -272,7 +273,7 @@ QUESTIONS: tuple[Question, ...] = (
     _staleness,
     held_devices,
     _held_node,
-    _withheld,
+    withheld,
     _missing,
     _unexpected,
     _unidentified,

@@ -24,8 +24,10 @@ from registry.services.profiles import parse_profile
 from registry.services.targets import identifier_ref, usable_value
 from registry.store import alarms, conflicts, devices, failures, holds, nodes, placements, withheld
 from registry.store.database import Database, Snapshot
+from registry.store.devices import Device
 from registry.store.profiles import waivers_of
 from registry.store.summaries import NodeSummary, find_summary
+from registry.store.withheld import WithheldRecord
 
 
 def decide_admission(
@@ -137,10 +139,11 @@ def _withheld(snapshot: Snapshot, row: NodeSummary) -> tuple[Withheld, ...]:
     found = withheld.standing_on_node(snapshot, row.instance_id, machine)
     slots = {one.device_id: one.slot for one in placements.open_here(snapshot, row.instance_id)}
     refs = _refs(snapshot, {device: slots.get(device) for _, device in found if device})
-    return tuple(
-        Withheld(one.owner.name, f"{one.reason}; {one.limited_by}", refs.get(device or ""), one.opened_at)
-        for one, device in found
-    )
+    return tuple(_told(one, refs.get(device or "")) for one, device in found)
+
+
+def _told(one: WithheldRecord, device: DeviceRef | None) -> Withheld:
+    return Withheld(one.owner.name, f"{one.reason}; {one.limited_by}", device, one.opened_at)
 
 
 def held_devices(snapshot: Snapshot, device_ids: Iterable[str]) -> dict[str, list[str]]:
@@ -217,17 +220,34 @@ def preview(
 
 def _preview(snapshot: Snapshot, candidate: Mapping[str, Any], policy: Policy, now: datetime) -> dict[str, Any]:
     name = candidate.get("node")
-    met = _held_identifiers(snapshot, candidate.get("identifiers") or (), now)
+    asked = candidate.get("identifiers") or ()
+    met, withheld_here = _held_identifiers(snapshot, asked, now), _withheld_identifiers(snapshot, asked)
     if name is not None:
         facts = load_facts(snapshot, name, policy=policy, now=now)
-        if facts.is_known or not met:
+        if facts.is_known or not (met or withheld_here):
             known = {(one.hold_id, one.device.id) for one in facts.holds if one.device}
             more = tuple(one for one in met if one.device and (one.hold_id, one.device.id) not in known)
-            facts = replace(facts, holds=(*facts.holds, *more))
+            rules = {(one.rule, one.device.id) for one in facts.withheld if one.device}
+            beside = tuple(one for one in withheld_here if one.device and (one.rule, one.device.id) not in rules)
+            facts = replace(facts, holds=(*facts.holds, *more), withheld=(*facts.withheld, *beside))
             return decide_on(snapshot, facts, policy=policy, now=now).to_json()
-    facts = NodeFacts(name or "", holds=met, safe_mode=alarms.is_alarmed(snapshot))
+    facts = NodeFacts(name or "", holds=met, withheld=withheld_here, safe_mode=alarms.is_alarmed(snapshot))
     sequence = snapshot.sequence()
     return decide_hardware(facts, policy=policy, policy_digest=policy.digest, sequence=sequence, now=now).to_json()
+
+
+def _units_named(snapshot: Snapshot, asked: Mapping[str, Any]) -> list[Device]:
+    found = devices.find_devices(snapshot, [usable_value(asked["type"], asked["value"])], type_=asked["type"])
+    return [one for one in found if one.kind == asked["kind"] and asked.get("vendor") in (None, one.vendor)]
+
+
+def _withheld_identifiers(snapshot: Snapshot, asked: Iterable[Mapping[str, Any]]) -> tuple[Withheld, ...]:
+    found: dict[tuple[str, str], Withheld] = {}
+    for unit in (unit for one in asked for unit in _units_named(snapshot, one)):
+        ref = DeviceRef(unit.id, unit.kind, unit.serial, unit.uuid, None)
+        for one in withheld.standing_on(snapshot, [("unit", unit.id), ("board", unit.board_id)]):
+            found[one.id, unit.id] = _told(one, ref)
+    return tuple(found.values())
 
 
 def _held_identifiers(snapshot: Snapshot, asked: Iterable[Mapping[str, Any]], now: datetime) -> tuple[HoldOn, ...]:
@@ -235,11 +255,7 @@ def _held_identifiers(snapshot: Snapshot, asked: Iterable[Mapping[str, Any]], no
     for one in asked:
         value = usable_value(one["type"], one["value"])
         vendor = one.get("vendor")
-        units = [
-            unit
-            for unit in devices.find_devices(snapshot, [value], type_=one["type"])
-            if unit.kind == one["kind"] and vendor in (None, unit.vendor)
-        ]
+        units = _units_named(snapshot, one)
         refs = {unit.id: DeviceRef(unit.id, unit.kind, unit.serial, unit.uuid, None) for unit in units}
         held = [(hold_id, refs[unit]) for unit, ids in held_devices(snapshot, refs).items() for hold_id in ids]
         unseen = DeviceRef(

@@ -14,9 +14,9 @@ from registry.domain.identifiers import normalise_slot
 from registry.domain.passes import run_times
 from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus, Report, ReportedFailure
-from registry.services.failures import Message, put_on_record
 from registry.services.lives import Arrival
 from registry.services.locating import Located
+from registry.services.recording import Message, put_on_record
 from registry.services.targets import forms_of
 from registry.store import devices, failures, nodes, placements
 from registry.store.database import Transaction
@@ -24,7 +24,7 @@ from registry.store.devices import Device
 from registry.store.maintenance import was_in_maintenance
 from registry.store.placements import Placement
 
-RESET_CLEARS = frozenset({"gpu.row_remap.pending", "gpu.page_retirement"})
+RESET_CLEARS = frozenset({"gpu.row_remap.pending", "gpu.page_retirement", "gpu.requires_reset"})
 """What stands until the GPU is reset, whatever else happens: when it is gone, the GPU was reset.
 https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/"""
 

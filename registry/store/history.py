@@ -78,6 +78,12 @@ def stream_events(snapshot: Snapshot, after: int = 0) -> Iterator[Event]:
         yield _event(row)
 
 
+def find_hash(snapshot: Snapshot, sequence: int) -> str | None:
+    """Return the hash of an entry; None when there is no such entry."""
+    row = snapshot.one("SELECT hash FROM event WHERE sequence = ?", (sequence,))
+    return str(row[0]) if row else None
+
+
 SealedRow: TypeAlias = tuple[int, str, str, str]
 """Sequence, body, previous hash and hash of an entry, as they are stored."""
 

@@ -22,7 +22,7 @@ from registry.store.fingerprints import list_fingerprints
 MIGRATION_LOCK = 0x7072617469717566
 """Key of PostgreSQL's advisory lock of whoever migrates. Session-wide: go round a pooler in transaction mode."""
 
-GUARDED_TABLES = ("event", "event_subject", "identifier")
+GUARDED_TABLES = ("event", "event_subject", "subtree", "identifier")
 
 _REFUSED = {"sqlite": ("update", "delete", "replace"), "postgresql": ("update", "delete", "truncate")}
 

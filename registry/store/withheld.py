@@ -137,11 +137,13 @@ def standing_on_node(
     snapshot: Snapshot, instance_id: str, machine: Iterable[tuple[str, str]]
 ) -> list[tuple[WithheldRecord, str | None]]:
     """Return what stands against the units placed on an instance, each with its unit, and against the machine."""
+    here = "p.instance_id = ? AND p.until_at IS NULL AND t.is_open = 1 AND t.kind ="
     rows = snapshot.all(
-        "SELECT t.withheld_id, p.device_id FROM placement p CROSS JOIN withheld_target t WHERE p.instance_id = ? "
-        "AND p.until_at IS NULL AND t.is_open = 1 AND ((t.kind = 'unit' AND t.ref = p.device_id) "
-        "OR (t.kind = 'board' AND t.ref = p.board_id))",
-        (instance_id,),
+        "SELECT t.withheld_id, p.device_id FROM placement p CROSS JOIN withheld_target t "
+        f"WHERE {here} 'unit' AND t.ref = p.device_id "
+        "UNION ALL SELECT t.withheld_id, p.device_id FROM placement p CROSS JOIN withheld_target t "
+        f"WHERE {here} 'board' AND t.ref = p.board_id",
+        (instance_id, instance_id),
     )
     records = _get(snapshot, [withheld_id for withheld_id, _ in rows])
     on_devices = [(records[withheld_id], device_id) for withheld_id, device_id in rows]

@@ -84,6 +84,7 @@ def test_the_log_is_one_json_object_a_line_and_no_token_is_in_it(server: Running
     assert token[14:] not in (stage.folder / "server.out").read_text()
     assert {one["logger"] for one in lines} >= {"gunicorn.error", "pratique.access"}
     assert len(asked) == 6
+    assert [one["digest"][:7] for one in lines if one["message"] == "policy in force"] == ["sha256:"]
     assert len({one["request_id"] for one in asked}) == 6
 
 

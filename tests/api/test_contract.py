@@ -184,6 +184,7 @@ def a_story(admin: Asker, node: Asker, clock: Clock) -> Iterator[tuple[str, str,
     yield post("/v1/nodes/node-a/waivers", {**until, "kind": "gpu", "count": 1})
     yield post("/v1/nodes/node-a/maintenance", until)
     yield post("/v1/tokens", {"role": "auditor", "name": "x"})
+    yield post("/v1/join", {"node": "node-x", "provider_id": "i-x"})
     for noun in ("nodes", "devices", "failures", "quarantines", "conflicts", "events", "profiles", "tokens"):
         yield get(f"/v1/{noun}")
     for noun in ("failures", "quarantines", "conflicts"):

@@ -102,11 +102,11 @@ def test_the_proofs_of_consistency_are_those_of_the_rfc(first: int, path: list[s
 
 
 def name_nodes() -> dict[str, bytes]:
+    """The nodes as the RFC's picture names them: a to f and j are leaves, g to i pairs, k and l halves."""
     leaves = make_leaves(7)
     names = dict(zip("abcdefj", leaves, strict=True))
     names["g"], names["h"] = join(leaves[0], leaves[1]), join(leaves[2], leaves[3])
-    names["i"], names["j"] = join(leaves[4], leaves[5]), leaves[6]
-    # The RFC names the nodes of its picture thus: a to f, and j, are leaves; d6 is j; g, h, i pairs; k and l halves.
+    names["i"] = join(leaves[4], leaves[5])
     names["k"] = join(names["g"], names["h"])
     names["l"] = join(names["i"], names["j"])
     return names
@@ -117,8 +117,9 @@ def test_a_frontier_agrees_with_the_definition(count: int) -> None:
     leaves = make_leaves(count)
     tree = Frontier()
     for number, leaf in enumerate(leaves):
-        height = tree.append(leaf)
-        assert tree.peaks[-1] == naive(leaves[number + 1 - (1 << height) : number + 1])
+        end = number + 1
+        complete = [naive(leaves[end - (1 << level) : end]) for level in range(8) if end % (1 << level) == 0]
+        assert tree.append(leaf) == complete
 
     assert tree.root() == naive(leaves)
     assert tree.peaks == [naive(leaves[start:end]) for start, end in peaks_of(count)]

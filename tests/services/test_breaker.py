@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from registry.services.admission import preview
 from registry.services.failures import withdraw_failure
 from registry.services.history import list_events
 from registry.services.nodes import retire_node
@@ -208,3 +209,14 @@ def test_the_same_evidence_again_is_no_second_event(fleet: Fleet, times: int) ->
         fleet.clock.advance(5)
         fleet.fail(CODE, device=uuid(1))
     assert len(events(fleet, "quarantine.withheld")) == 1
+
+
+def test_a_preview_of_the_hardware_alone_tells_it_too(fleet: Fleet) -> None:
+    withhold(fleet)
+    identifiers = [{"kind": "gpu", "type": "uuid", "value": uuid(1)}]
+    for candidate in ({"identifiers": identifiers}, {"node": "new", "identifiers": identifiers}):
+        (item,) = preview(fleet.db, [candidate], policy=fleet.policy, now=fleet.clock.now)
+        assert [one["code"] for one in item["reasons"]] == ["quarantine_withheld"]
+    here = {"node": name(1), "identifiers": identifiers}
+    (item,) = preview(fleet.db, [here], policy=fleet.policy, now=fleet.clock.now)
+    assert [one["code"] for one in item["reasons"]].count("quarantine_withheld") == 1

@@ -185,7 +185,7 @@ def test_everything_about_a_fault_is_in_the_devices_history(fleet: Fleet) -> Non
     fleet.report()
     id_ = fleet.fail("xid_48", device=uuid(1), occurred_at=fleet.clock.now)["failure"]["id"]
     withdraw(fleet, id_)
-    told = device_history(fleet.db, serial(1), EVERYTHING).items
+    told = device_history(fleet.db, serial(1), {}, EVERYTHING).items
     kept = [one for one in told if one["type"].startswith(("failure.", "quarantine."))]
     assert [one["type"] for one in kept] == ["failure.recorded", "quarantine.opened", "failure.withdrawn"]
     assert {one["data"]["serial"] for one in kept} == {serial(1)}

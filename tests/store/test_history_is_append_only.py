@@ -21,19 +21,26 @@ IDENTIFIER = (
     "INSERT INTO identifier (id, board_id, device_id, kind, vendor, type, value, scope, is_usable, is_naming, source, "
     "first_seen_at) VALUES ('i', 'b', NULL, 'gpu', 'nvidia', 'serial', '0123', 'hardware', 1, 0, 'report', 1)"
 )
-CHANGES = {"event": "type = 'x'", "event_subject": "ordinal = 9", "identifier": "value = 'x'"}
+CHANGES = {
+    "event": "type = 'x'",
+    "event_subject": "ordinal = 9",
+    "subtree": "hash = 'x'",
+    "identifier": "value = 'x'",
+}
 NAMING = IDENTIFIER.replace("'i', 'b'", "'j', 'b'").replace("1, 0, 'report'", "1, 1, 'report'").replace("0123", "0124")
 BY_ANOTHER_KEY = {
     "event": "INSERT OR REPLACE INTO event (rowid, sequence, at, type, body, prev_hash, hash) "
     "SELECT rowid, sequence + 1000, at, type, body, prev_hash, hash FROM event",
     "event_subject": "INSERT OR REPLACE INTO event_subject (rowid, kind, id, ordinal, event) "
     "SELECT rowid, kind, id || '2', ordinal, event FROM event_subject",
+    "subtree": "INSERT OR REPLACE INTO subtree (rowid, upto, level, hash) SELECT rowid, upto, 9, hash FROM subtree",
     "identifier": NAMING.replace("INSERT", "INSERT OR REPLACE").replace("'j', 'b'", "'k', 'b'"),
 }
 """Rows with a primary key of their own that are equal to a recorded one in something else that is unique."""
 REPLACES = {
     "event": "INSERT OR REPLACE INTO event SELECT sequence, at, 'x', body, prev_hash, hash FROM event",
     "event_subject": "INSERT OR REPLACE INTO event_subject SELECT kind, id, ordinal, event FROM event_subject",
+    "subtree": "INSERT OR REPLACE INTO subtree SELECT upto, level, 'x' FROM subtree",
     "identifier": IDENTIFIER.replace("INSERT", "INSERT OR REPLACE").replace("0123", "9999"),
 }
 
@@ -46,6 +53,7 @@ def lived_in(db: Database, now: datetime) -> Database:
         transaction.execute("INSERT INTO board (id, kind, vendor, registered_at) VALUES ('b', 'gpu', 'nvidia', 1)")
         transaction.execute(IDENTIFIER)
         transaction.execute(NAMING)
+        transaction.execute("INSERT INTO subtree (upto, level, hash) VALUES (256, 8, 'a')")
     return db
 
 

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How is a fault put on record, is it one more sight of one that is there, and does it have any effect?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from registry.domain.actors import Actor, Subject, SubjectKind
+from registry.domain.events import Draft, EventType
+from registry.domain.failures import Effect, FailureKind
+from registry.domain.policy import Policy
+from registry.domain.reports import ReportedFailure
+from registry.domain.times import rfc3339_or_none
+from registry.services.effects import take_effect
+from registry.services.locating import Located
+from registry.services.ruling import ask_rules
+from registry.services.subjects import of_devices, told
+from registry.store import failures, nodes, sights
+from registry.store.database import Transaction, new_id
+from registry.store.devices import Device
+from registry.store.failures import Failure
+from registry.store.maintenance import was_in_maintenance
+from registry.store.sights import Told
+
+MAINTENANCE, INJECTED = "maintenance", "injected"
+"""Why a fault has no effect: its time falls into maintenance of its node, or somebody made it for a test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A fault as it was told, and where it belongs. `is_of_report`: a report carried it, so its boot is certain."""
+
+    reported: ReportedFailure
+    located: Located
+    actor: Actor
+    id_scope: str
+    digest: str
+    is_of_report: bool
+
+    @property
+    def boot_id(self) -> str | None:
+        """The boot that it is certainly of."""
+        boot = self.located.boot
+        is_certain = self.is_of_report or (self.located.is_of_boot and not self.located.is_past)
+        return boot.id if boot and is_certain else None
+
+
+def put_on_record(tx: Transaction, told: Message, policy: Policy) -> tuple[Failure, bool]:
+    """Record a fault of which nothing was told under this id, or count it where it is on record already."""
+    reported, located = told.reported, told.located
+    at = _seen_at(tx, reported)
+    muted = _why_muted(tx, reported, located, at)
+    kind = policy.look_up(reported.code)
+    if muted is not None:
+        kind = replace(kind, effect=Effect.RECORD)
+    seen = None
+    if located.device is not None:
+        seen = failures.find_same(
+            tx,
+            reported.code,
+            located.device.id,
+            boot_id=told.boot_id,
+            occurred_at=reported.occurred_at,
+            effect=kind.effect,
+            muted=muted,
+        )
+    if seen is not None:
+        return _again(tx, seen, told, kind, at, policy)
+    failure = _failure(tx, told, kind, muted)
+    failures.insert_failure(tx, failure)
+    first_at = min(reported.occurred_at or at, at)
+    sights.insert_told(tx, Told(failure, told.id_scope, reported.failure_id, told.digest, first_at, at, reported.count))
+    record_event(tx, failure, located.device, located.node, told.actor)
+    take_effect(tx, _seen(failure, reported, at), located, kind, told.actor, policy)
+    return failure, True
+
+
+def _again(
+    tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at: datetime, policy: Policy
+) -> tuple[Failure, bool]:
+    """A boot shows a fault that it has shown before: one fault, counted, whose newest sight has effect.
+
+    The same time again is the same sight, and an older one only completes what rules count. What somebody has withdrawn
+    stays withdrawn.
+    """
+    reported = told.reported
+    is_known = seen.state != "active" or (reported.occurred_at is not None and sights.is_seen_at(tx, seen, at))
+    times = 0 if is_known else reported.count
+    first_at = min(reported.occurred_at or at, at)
+    sights.insert_told(tx, Told(seen, told.id_scope, reported.failure_id, told.digest, first_at, at, times))
+    if is_known:
+        return seen, False
+    counted = sights.count_again(tx, seen, at, times)
+    newest = _seen(counted, reported, at)
+    if told.located.is_past:
+        return counted, True
+    if at > seen.last_at:
+        take_effect(tx, newest, told.located, kind, told.actor, policy)
+    elif newest.muted is None:
+        ask_rules(tx, newest, kind, told.located, policy)
+    return counted, True
+
+
+def go_on(
+    tx: Transaction, known: Told, reported: ReportedFailure, located: Located, actor: Actor, policy: Policy
+) -> Failure:
+    """A burst that was told before has gone on."""
+    at = _seen_at(tx, reported)
+    counted = sights.grow(tx, known, at, max(1, reported.count - known.count))
+    if counted.state == "active" and not located.is_past:
+        kind = replace(policy.look_up(reported.code), effect=Effect(counted.effect))
+        take_effect(tx, _seen(counted, reported, at), located, kind, actor, policy)
+    return counted
+
+
+def _seen_at(tx: Transaction, reported: ReportedFailure) -> datetime:
+    """When the fault was last seen: the reporter's claim, but never later than its receipt."""
+    return min(reported.last_at or reported.occurred_at or tx.now, tx.now)
+
+
+def _seen(failure: Failure, reported: ReportedFailure, at: datetime) -> Failure:
+    """The failure as its newest sight shows it."""
+    return replace(failure, occurred_at=at if reported.occurred_at else None, recorded_at=max(at, failure.recorded_at))
+
+
+def _why_muted(tx: Transaction, reported: ReportedFailure, located: Located, at: datetime) -> str | None:
+    """Say why a fault has no effect. A driver that is being changed looks like a fault, and late news of it too."""
+    if (reported.evidence or {}).get("injected") is True:
+        return INJECTED
+    if located.node is not None and was_in_maintenance(tx, located.node, at):
+        return MAINTENANCE
+    return None
+
+
+def _failure(tx: Transaction, told: Message, kind: FailureKind, muted: str | None) -> Failure:
+    reported, located = told.reported, told.located
+    device, boot = located.device, located.boot
+    return Failure(
+        id=new_id(tx.now),
+        failure_id=reported.failure_id,
+        id_scope=told.id_scope,
+        reporter=str(told.actor),
+        digest=told.digest,
+        code=reported.code,
+        kind=kind.kind,
+        cause=kind.cause,
+        severity=kind.severity,
+        effect=kind.effect,
+        state="active",
+        device_id=device.id if device else None,
+        board_id=device.board_id if device else None,
+        node_id=located.node.id if located.node else None,
+        instance_id=boot.instance_id if boot else None,
+        boot_id=boot.id if boot and located.is_of_boot else None,
+        slot=located.slot,
+        ref=reported.device,
+        occurred_at=reported.occurred_at,
+        recorded_at=tx.now,
+        count=reported.count,
+        last_at=_seen_at(tx, reported),
+        is_unattached=located.is_unattached,
+        muted=muted,
+        message=reported.message,
+        evidence=reported.evidence,
+    )
+
+
+def record_event(
+    tx: Transaction,
+    failure: Failure,
+    device: Device | None,
+    node: nodes.Node | None,
+    actor: Actor,
+    more: dict[str, Any] | None = None,
+    *,
+    type_: EventType = EventType.FAILURE_RECORDED,
+) -> None:
+    """Put a fault's event into the history."""
+    name = node.name if node else None
+    where = (
+        told(device, node=name, slot=failure.slot) if device else {"node": name, "slot": failure.slot, "serial": None}
+    )
+    tx.record(
+        Draft(
+            type_,
+            actor,
+            (Subject(SubjectKind.FAILURE, failure.id), *of_devices([device] if device else [], nodes=[name])),
+            {
+                **where,
+                "failure": failure.id,
+                "failure_id": failure.failure_id,
+                "code": failure.code,
+                "cause": failure.cause,
+                "severity": failure.severity,
+                "effect": failure.effect,
+                **({"muted": failure.muted} if failure.muted else {}),
+                "observed_at": rfc3339_or_none(failure.occurred_at),
+                "message": failure.message,
+                **(more or {}),
+            },
+        )
+    )
