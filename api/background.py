@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What does each server process do by itself? Every few seconds it says that it is alive, and one of them sweeps.
 
+Checkpoints have a thread of their own, because what they are sent to may be slow: nobody else waits for it.
+
 The sign of life tells our own outages from the silence of nodes; the sweep ends what has run out and asks the rules
 again about evidence that stands. Of all processes of all servers one does it at a time: the one that has the lease.
 """
@@ -17,7 +19,7 @@ from flask import Flask
 
 from api.context import Standing, standing
 from registry.domain.errors import StoreUnavailable
-from registry.services import leasing, life, safe_mode, sweep
+from registry.services import checkpoints, leasing, life, safe_mode, sinks, sweep
 from registry.services.leasing import BACKGROUND, Lease, LeaseLost
 from registry.services.outside import outside_checkpoints
 
@@ -25,41 +27,53 @@ log = logging.getLogger(__name__)
 
 
 class Background:
-    """The thread of one process. It ends with the process, or when `stop` is called."""
+    """The threads of one process. They end with the process, or when `stop` is called."""
 
     def __init__(self, stands: Standing) -> None:
         self._stands = stands
         self._holder = str(uuid.uuid4())
         self._lease: Lease | None = None
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pratique-background", daemon=True)
+        self._threads = (
+            threading.Thread(target=self._run, name="pratique-background", daemon=True),
+            threading.Thread(target=self._run_checkpoints, name="pratique-checkpoints", daemon=True),
+        )
 
     def start(self) -> None:
         """Begin; the first sign of life comes at once."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self, timeout_seconds: float = 10) -> None:
         """Ask it to end, and wait until it has closed its connection."""
         self._stopping.set()
-        self._thread.join(timeout_seconds)
+        for thread in self._threads:
+            thread.join(timeout_seconds)
 
     @property
     def is_running(self) -> bool:
         """True until it has ended."""
-        return self._thread.is_alive()
+        return any(thread.is_alive() for thread in self._threads)
 
     def beat(self) -> None:
         """Do one round: the sign of life first, so that a sweep that fails does not make us look dead."""
         now = self._stands.clock()
         database, policy = self._stands.database, self._stands.policy
         self._try("sign of life", lambda: _discard(life.beat(database, now=now, policy=policy)))
-        self._lease = None
         self._try("lease", lambda: self._take(now))
         if self._lease is not None:
             self._try("look at the checkpoints", lambda: self._assess(now))
             self._do("sweep", self._lease, now, lambda: sweep.sweep(database, now=now))
 
+    def keep_checkpoints(self) -> None:
+        """Sign the head if it is time, and bring the checkpoints to where they are kept. Any process may do it."""
+        now = self._stands.clock()
+        database, settings = self._stands.database, self._stands.settings
+        self._try("checkpoint", lambda: checkpoints.keep_signed(database, settings, now=now))
+        self._try("checkpoint outside", lambda: _discard(sinks.tend(database, settings, now=now)))
+
     def _take(self, now: datetime) -> None:
+        self._lease = None
         self._lease = leasing.take(self._stands.database, BACKGROUND, self._holder, now=now)
 
     def _assess(self, now: datetime) -> None:
@@ -79,6 +93,14 @@ class Background:
         finally:
             if self._lease is not None:
                 self._try("end of the lease", self._give_back)
+            self._stands.database.close()
+
+    def _run_checkpoints(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self.keep_checkpoints()
+                self._stopping.wait(self._stands.policy.life_sign_seconds)
+        finally:
             self._stands.database.close()
 
     def _give_back(self) -> None:

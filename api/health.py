@@ -27,4 +27,4 @@ def live() -> Response:
 def ready() -> Response:
     """Say whether requests can be answered: 200, or 503 with the checks that say why not."""
     state = health.readiness(database(), now=now(), policy=policy())
-    return answer(state, 200 if state["status"] == "ok" else 503)
+    return answer(state, 503 if state["status"] == "not_ready" else 200)

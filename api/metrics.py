@@ -93,8 +93,15 @@ def _families(found: Gauges) -> Iterator[Metric]:
     for (owner, target), count in sorted(found.open_holds.items()):
         holds.add_metric((owner, target), count)
     yield from (devices, nodes, holds)
+    told = "Holds that the breaker withheld and that still stand."
+    yield GaugeMetricFamily("pratique_quarantines_withheld", told, value=found.withheld)
     yield GaugeMetricFamily("pratique_conflicts_open", "Conflicts that are not resolved.", value=found.open_conflicts)
     yield GaugeMetricFamily("pratique_history_sequence", "Sequence of the newest event.", value=found.sequence)
+    told = "Entries of the history that no checkpoint covers."
+    yield GaugeMetricFamily("pratique_checkpoint_uncovered_events", told, value=found.uncovered)
+    if found.checkpoint_age_seconds is not None:
+        told = "Since the newest checkpoint was signed."
+        yield GaugeMetricFamily("pratique_checkpoint_age_seconds", told, value=found.checkpoint_age_seconds)
     if found.last_sign_at is not None:
         at = found.last_sign_at.timestamp()
         yield GaugeMetricFamily(

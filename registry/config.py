@@ -26,6 +26,11 @@ _FROM_KUBERNETES = re.compile(r"PRATIQUE_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(
 https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables."""
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):[1-9][0-9]{0,4}")
+_WEB_ADDRESS = re.compile(
+    r"https?://([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:[1-9][0-9]{0,4})?([/?][!-\"$-~]*)?"
+)
+"""Of printable ASCII, without a user and without a fragment."""
+
 _PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*(?=@)|((?:^|[?&])password=)[^&]*")
 
 
@@ -54,12 +59,17 @@ NUMBERS = (
         1_000_000,
         "requests a second that one token may make of one server; 0 is no limit",
     ),
+    Number("CHECKPOINT_EVENTS", 10_000, 1, 10_000_000, "entries of the history that may wait for a signed checkpoint"),
+    Number("CHECKPOINT_SECONDS", 300, 1, DAY, "longest that an entry of the history waits for a signed checkpoint"),
 )
 TEXTS = {
     "DATABASE_URL": "where the records are: sqlite:////absolute/path or postgresql://…",
     "DATA_DIR": "folder of the SQLite database and of the keys that `migrate` makes",
     "POLICY_FILE": "TOML file of the policy: thresholds, effects of fault codes, rules",
     "METRICS_BIND": "HOST:PORT at which /metrics is answered, and only there; not set: beside the rest",
+    "CHECKPOINT_FILE": "file that signed checkpoints are added to, line by line; `off` is none",
+    "CHECKPOINT_URL": "address that signed checkpoints are sent to: http:// or https://",
+    "ALLOW_PRIVATE_SINKS": "hosts and networks, with commas between, that may be sent to although they are not public",
     "LOG_LEVEL": f"how much is logged: {', '.join(LOG_LEVELS)}",
 }
 SECRETS = {
@@ -135,6 +145,11 @@ class Settings:
     rate_limit_per_second: int = 0
     secret_key: str | None = field(default=None, repr=False)
     signing_key: str | None = field(default=None, repr=False)
+    checkpoint_events: int = 10_000
+    checkpoint_seconds: int = 300
+    checkpoint_file: Path | None = None
+    checkpoint_url: str | None = field(default=None, repr=False)
+    allow_private_sinks: tuple[str, ...] = ()
     log_level: str = "info"
     metrics_bind: str | None = None
     policy_file: Path | None = None
@@ -153,6 +168,9 @@ class Settings:
             **{number.name.lower(): source.number_or(number, policy, named) for number in NUMBERS},
             secret_key=source.secret("SECRET_KEY"),
             signing_key=source.secret("SIGNING_KEY"),
+            checkpoint_file=_file_or_off(source.text("CHECKPOINT_FILE", str(data_dir / "checkpoints.jsonl"))),
+            checkpoint_url=source.text("CHECKPOINT_URL", "") or None,
+            allow_private_sinks=_words(source.text("ALLOW_PRIVATE_SINKS", "")),
             log_level=source.text("LOG_LEVEL", "info").lower(),
             metrics_bind=source.text("METRICS_BIND", "") or None,
             policy_file=Path(policy_file).absolute() if policy_file else None,
@@ -192,6 +210,9 @@ class Settings:
             found.append(Problem(f"{PREFIX}DATABASE_URL", self.shown_database_url, remedy))
         if self.metrics_bind is not None and not _ADDRESS.fullmatch(self.metrics_bind):
             found.append(Problem(f"{PREFIX}METRICS_BIND", self.metrics_bind, "give HOST:PORT, with a port above 0."))
+        if self.checkpoint_url is not None and not _WEB_ADDRESS.fullmatch(self.checkpoint_url):
+            remedy = "give http://HOST[:PORT]/PATH or https://…, without a user in it."
+            found.append(Problem(f"{PREFIX}CHECKPOINT_URL", None, remedy))
         if self.log_level not in LOG_LEVELS:
             found.append(Problem(f"{PREFIX}LOG_LEVEL", self.log_level, f"give one of {', '.join(LOG_LEVELS)}."))
         if self.secret_key is not None and len(self.secret_key) < SECRET_KEY_LENGTH_MIN:
@@ -332,6 +353,14 @@ class _Source:
     def raise_problems(self) -> None:
         if self.problems:
             raise ConfigError(tuple(self.problems))
+
+
+def _file_or_off(text: str) -> Path | None:
+    return None if text == "off" else Path(text).absolute()
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip().lower() for word in text.split(",") if word.strip())
 
 
 def _hide_password(url: str) -> str:

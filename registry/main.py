@@ -28,6 +28,7 @@ OVER_HTTP = {
     "profile": ("registry.cli.profile:profile", "What a node of a type should carry."),
     "policy": ("registry.cli.policy:policy", "Which thresholds are in force."),
     "admission": ("registry.cli.admission:admission", "What would you say to these nodes and serials?"),
+    "service": ("registry.cli.service:service", "Take note of what a restore lost, and admit nodes again."),
     "events": ("registry.cli.events:events", "The whole history."),
 }
 ON_THE_SERVER = {
@@ -35,6 +36,8 @@ ON_THE_SERVER = {
     "migrate": ("registry.admin.migrate:migrate", "Make the database and the keys, or bring them up to date."),
     "token": ("registry.admin.token:token", "Hand out credentials and take them back."),
     "audit": ("registry.admin.audit:audit", "Prove that nothing was taken out of the history."),
+    "backup": ("registry.admin.backup:backup", "Keep the records elsewhere, while the server runs."),
+    "restore": ("registry.admin.restore:restore", "Put the records of a backup into an empty database."),
     "doctor": ("registry.admin.doctor:doctor", "Is this host fit to serve, and if not, why?"),
     "demo": ("registry.admin.demo:demo", "See a bad GPU come back under a new name, and be refused."),
 }

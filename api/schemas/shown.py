@@ -16,6 +16,7 @@ from registry.domain.node_status import NodeStatus
 from registry.domain.passes import Because
 from registry.domain.reports import CheckStatus, Kind
 from registry.domain.roles import Role
+from registry.domain.safe_mode import LossCause
 
 TEXT: JsonSchema = {"type": "string"}
 MAYBE: JsonSchema = {"type": ["string", "null"]}
@@ -55,6 +56,7 @@ _NAMED = obj({"kind": MAYBE, "id": MAYBE, "serial": MAYBE, "uuid": MAYBE, "slot"
 _CANDIDATE = obj(dict.fromkeys(("id", "kind", "vendor", "serial", "uuid", "model"), MAYBE))
 _IDENTIFIER = obj({"type": TEXT, "value": TEXT, "usable": FLAG})
 
+_LOST = obj({"cause": word(LossCause), "from": COUNT, "to": COUNT, "since": TIME})
 _REASON = obj(
     {
         "code": word(ReasonCode),
@@ -338,19 +340,26 @@ COMPONENTS: dict[str, JsonSchema] = {
             "head_hash": HASH,
             "bad": {"type": ["integer", "null"]},
             "reason": MAYBE,
+            "checkpoints": COUNT,
+            "next": {"type": ["integer", "null"]},
         }
     ),
+    "Checkpoint": _CHECKPOINT,
     "Ready": obj(
         {
-            "status": word(("ok", "not_ready")),
+            "status": word(("ok", "safe_mode", "not_ready")),
             "engine": word(("sqlite", "postgresql")),
             "faults": listed(TEXT),
             "sqlite": obj({"version": TEXT, "is_safe": FLAG, "journal": TEXT}),
+            "safe_mode": listed(_LOST),
             "last_sign_at": MAYBE_TIME,
             "is_beating": FLAG,
             "sequence": COUNT,
         },
         required=("status", "engine", "faults"),
+    ),
+    "Acknowledged": obj(
+        {"safe_mode": FLAG, "acknowledged_at": TIME, "reason": TEXT, "lost": listed(_LOST)},
     ),
     "Problem": _PROBLEM,
 }

@@ -17,6 +17,7 @@ from api.v1 import (
     profiles,
     quarantines,
     reports,
+    service,
     tokens,
 )
 
@@ -35,5 +36,6 @@ BLUEPRINTS = (
     policy.bp,
     tokens.bp,
     join.bp,
+    service.bp,
 )
 """Every blueprint, in the order of the story: a report, a decision, and what explains it."""

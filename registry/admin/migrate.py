@@ -10,7 +10,7 @@ import click
 from registry.admin.ground import failing_plainly, output_option, read_settings, utc_now
 from registry.config import Settings
 from registry.services import keys
-from registry.store import migrations
+from registry.store import grants, migrations
 from registry.store.database import open_database
 
 
@@ -18,18 +18,27 @@ from registry.store.database import open_database
     epilog="""\b
 Examples:
   pratique migrate
-  PRATIQUE_DATABASE_URL=postgresql://pratique@db/pratique pratique migrate
+  PRATIQUE_DATABASE_URL=postgresql://owner@db/pratique pratique migrate --grant-to pratique
 """
 )
+@click.option("--grant-to", metavar="ROLE", help="PostgreSQL: the role that servers run as, which owns nothing.")
 @output_option
-def migrate(output: str) -> None:
+def migrate(grant_to: str | None, output: str) -> None:
     """Make the database and the keys, or bring them up to date. Doing it again changes nothing."""
-    applied = bring_up_to_date(read_settings())
+    settings = read_settings()
+    if grant_to is not None and not settings.is_postgresql:
+        raise click.UsageError("--grant-to is for PostgreSQL: SQLite knows no roles.")
+    applied = bring_up_to_date(settings)
+    if grant_to is not None:
+        with failing_plainly():
+            grants.grant_to(settings.database_url, grant_to)
     if output == "json":
         click.echo(json.dumps({"applied": applied}, indent=2))
         return
     for name in applied:
         click.echo(f"applied {name}")
+    if grant_to is not None:
+        click.echo(f"{grant_to} may serve it, and change nothing in its history.")
     click.echo("The database is up to date.")
 
 

@@ -167,7 +167,7 @@ def clean(value: Any) -> Any:
     if isinstance(value, str):
         return "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in value)[:MESSAGE_MAX]
     if isinstance(value, Mapping):
-        return {str(name): clean(inner) for name, inner in value.items()}
+        return {clean(str(name)): clean(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [clean(inner) for inner in value]
     return value

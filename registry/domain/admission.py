@@ -54,9 +54,10 @@ def decide(facts: NodeFacts, *, policy: Policy, policy_digest: str, sequence: in
 
 
 def decide_hardware(facts: NodeFacts, *, policy: Policy, policy_digest: str, sequence: int, now: datetime) -> Decision:
-    """Give the decision on hardware that stands on no known node: by the holds that meet it, withheld ones too, unless in safe mode.
+    """Give the decision on hardware that stands on no known node: by the holds that meet it, withheld ones too.
 
-    There is nothing that could have passed, so no passes are asked for: what it stands on later has to bring its own.
+    In safe mode none is admitted. There is nothing that could have passed, so no passes are asked for: what it stands
+    on later has to bring its own.
     """
     reasons = tuple(reason for ask in (held_devices, withheld, safe_mode) for reason in ask(facts, policy, now))
     return Decision(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is the history in the records the one that was seen outside? What is missing may be the hold that keeps a node out."""
+"""Is the history the one that was seen outside? What is missing may be the very hold that keeps a node out."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from registry.domain.policy import Policy
-from registry.store import gauges, life
+from registry.domain.times import parse_rfc3339
+from registry.store import checkpoints, gauges, life
 from registry.store.database import Database, Snapshot
 
 
@@ -22,21 +23,31 @@ class Gauges:
     """By what is known without a decision: reporting, stale, maintenance, retired."""
     open_holds: Mapping[tuple[str, str], int]
     """By kind of owner and of target."""
+    withheld: int
+    """Holds that the breaker withheld and that nobody has settled."""
     open_conflicts: int
     sequence: int
     last_sign_at: datetime | None
+    checkpoint_age_seconds: float | None
+    """Since the newest checkpoint was signed; None before the first."""
+    uncovered: int
+    """Entries that no checkpoint covers."""
 
 
 def read_gauges(db: Database, *, policy: Policy, now: datetime) -> Gauges:
     """Read all of them. Raises StoreUnavailable."""
     with db.read() as snapshot:
+        newest = checkpoints.find_newest(snapshot)
         return Gauges(
             devices=gauges.count_devices(snapshot, now),
             nodes=gauges.count_nodes(snapshot, now, _heard_since(snapshot, policy, now)),
             open_holds=gauges.count_open_holds(snapshot, now),
+            withheld=gauges.count_withheld(snapshot),
             open_conflicts=gauges.count_open_conflicts(snapshot),
             sequence=snapshot.sequence(),
             last_sign_at=life.find_last_sign(snapshot),
+            checkpoint_age_seconds=(now - parse_rfc3339(newest.signed_at)).total_seconds() if newest else None,
+            uncovered=checkpoints.count_uncovered(snapshot, newest).count,
         )
 
 

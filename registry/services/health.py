@@ -9,6 +9,7 @@ from typing import Any
 from registry.domain.errors import StoreUnavailable
 from registry.domain.policy import Policy
 from registry.domain.times import rfc3339
+from registry.services import safe_mode
 from registry.store import life, migrations
 from registry.store.database import Database, sqlite_gate
 
@@ -19,8 +20,9 @@ def liveness() -> dict[str, Any]:
 
 
 def readiness(db: Database, *, now: datetime, policy: Policy) -> dict[str, Any]:
-    """Say whether requests can be answered; `status` is `ok` or `not_ready`, `faults` are sentences.
+    """Say whether requests can be answered; `status` is `ok`, `safe_mode` or `not_ready`, `faults` are sentences.
 
+    In safe mode requests are answered and reports are kept, and nobody is admitted; `safe_mode` says what is lost.
     An old sign of life is a fault: it is written every few seconds, so writes fail, or nobody is left to try.
     """
     found: dict[str, Any] = {"status": "ok", "engine": db.engine, "faults": []}
@@ -38,6 +40,8 @@ def readiness(db: Database, *, now: datetime, policy: Policy) -> dict[str, Any]:
         found["faults"] = ["The database cannot answer."]
     if found["faults"]:
         found["status"] = "not_ready"
+    elif found["safe_mode"]:
+        found["status"] = "safe_mode"
     return found
 
 
@@ -45,5 +49,7 @@ def _life(db: Database, now: datetime, policy: Policy) -> dict[str, Any]:
     with db.read() as snapshot:
         last = life.find_last_sign(snapshot)
         sequence = snapshot.sequence()
+        lost = safe_mode.shown(safe_mode.list_standing(snapshot))
     is_fresh = last is not None and (now - last).total_seconds() <= policy.outage_gap_seconds
-    return {"last_sign_at": rfc3339(last) if last else None, "is_beating": is_fresh, "sequence": sequence}
+    told = rfc3339(last) if last else None
+    return {"last_sign_at": told, "is_beating": is_fresh, "sequence": sequence, "safe_mode": lost}

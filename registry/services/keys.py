@@ -63,7 +63,7 @@ def ensure_keys(settings: KeySettings, *, is_bound: bool = False) -> list[Path]:
                 [f"The {name} key {path} of this database is missing: restore the file. Another does not fit."]
             )
         try:
-            _make(path)
+            make_key(path)
         except OSError as error:
             raise NotReady([f"The key {path} cannot be made: {error.strerror}."]) from error
         made.append(path)
@@ -77,8 +77,20 @@ def load_pepper(settings: KeySettings) -> bytes:
 
 def load_signing_key(settings: KeySettings) -> bytes:
     """Return the 32 bytes of the Ed25519 private key that signs checkpoints. Raises NotReady when there is none."""
+    return _signing_key_of(_load(settings, SIGNING))
+
+
+def read_key(path: Path) -> bytes:
+    """Read a signing key from a file. Raises NotReady when there is none in it."""
     try:
-        key = bytes.fromhex(_load(settings, SIGNING))
+        return _signing_key_of(path.read_text(encoding="ascii").strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotReady([f"The key {path} cannot be read: {error}."]) from error
+
+
+def _signing_key_of(text: str) -> bytes:
+    try:
+        key = bytes.fromhex(text)
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
@@ -89,7 +101,12 @@ def load_signing_key(settings: KeySettings) -> bytes:
 def list_fingerprints(settings: KeySettings) -> dict[str, str]:
     """Return the SHA-256 of each key, by its name. Raises NotReady when one is missing."""
     keys = {PEPPER: load_pepper(settings), SIGNING: load_signing_key(settings)}
-    return {name: hashlib.sha256(f"pratique:{name}:".encode() + key).hexdigest() for name, key in keys.items()}
+    return {name: fingerprint_of(name, key) for name, key in keys.items()}
+
+
+def fingerprint_of(name: str, key: bytes) -> str:
+    """Return what the database knows a key by: it tells whether the key is the same, and nothing of the key."""
+    return hashlib.sha256(f"pratique:{name}:".encode() + key).hexdigest()
 
 
 def is_bound(db: Database) -> bool:
@@ -155,8 +172,8 @@ def _missing(settings: KeySettings, name: str) -> str:
     return f"The {name} key {settings.data_dir / FILES[name]} is missing: run `pratique migrate`, or restore the file."
 
 
-def _make(path: Path) -> None:
-    """Write a new key, whole or not at all; one that another process made meanwhile stays."""
+def make_key(path: Path) -> None:
+    """Write a new key, whole or not at all; one that another process made meanwhile stays. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=".", dir=path.parent)  # readable by its owner only
     draft = Path(name)
@@ -169,12 +186,12 @@ def _make(path: Path) -> None:
             path.hardlink_to(draft)  # fails, unlike a rename, when there is one
         except FileExistsError:
             return
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         draft.unlink()
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a new name in a folder survive a power loss: tokens that are handed out next depend on it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

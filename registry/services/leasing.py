@@ -10,6 +10,8 @@ from registry.store import leases
 from registry.store.database import Database, Overtaken
 from registry.store.leases import Lease
 
+__all__ = ["BACKGROUND", "LEASE_SECONDS", "Lease", "LeaseLost", "give_back", "take", "under"]
+
 BACKGROUND = "background"
 """What the server processes do between requests."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is the service sure of its records? While it is not it admits nobody, until an administrator takes note of the loss."""
+"""Is the service sure of its records? While it is not it admits nobody, until somebody takes note of the loss."""
 
 from __future__ import annotations
 

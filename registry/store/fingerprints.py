@@ -16,3 +16,8 @@ def insert_fingerprint(transaction: Transaction, name: str, value: str) -> None:
     transaction.execute(
         "INSERT INTO key_fingerprint (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, value)
     )
+
+
+def replace_fingerprint(transaction: Transaction, name: str, value: str) -> None:
+    """Bind this database to another key than before."""
+    transaction.execute("UPDATE key_fingerprint SET value = ? WHERE name = ?", (value, name))

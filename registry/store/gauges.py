@@ -61,6 +61,11 @@ def count_open_holds(snapshot: Snapshot, now: datetime) -> Counter[tuple[str, st
     return found
 
 
+def count_withheld(snapshot: Snapshot) -> int:
+    """Return how many holds the breaker withheld that still stand."""
+    return _number(snapshot.all("SELECT COUNT(*) FROM withheld WHERE ended_at IS NULL"))
+
+
 def count_open_conflicts(snapshot: Snapshot) -> int:
     """Return how many conflicts wait for a person or another list."""
     return _number(snapshot.all("SELECT COUNT(*) FROM conflict WHERE state = 'open'"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose turn is it to do the work that only one process may do? Said by a row that runs out, on the database's clock."""
+"""Who may do the work that only one process may do? Said by a row that runs out, on the database's clock."""
 
 from __future__ import annotations
 

@@ -105,8 +105,13 @@ def known() -> list[str]:
 def check_guards(database: Database) -> list[str]:
     """Return the names of the triggers that are missing or disabled."""
     with database.read() as snapshot:
-        present = {name for (name,) in snapshot.all(_TRIGGERS[snapshot.engine])}
-    return sorted(GUARDS[database.engine] - present)
+        return find_missing_guards(snapshot)
+
+
+def find_missing_guards(snapshot: Snapshot) -> list[str]:
+    """Return the names of the triggers that are missing or disabled in this view."""
+    present = {name for (name,) in snapshot.all(_TRIGGERS[snapshot.engine])}
+    return sorted(GUARDS[snapshot.engine] - present)
 
 
 def list_faults(database: Database, fingerprints: Mapping[str, str] | None = None) -> list[str]:
@@ -154,10 +159,11 @@ def _applied(database: Database) -> set[str]:
     if database.path is not None and not database.path.exists():
         return set()
     with database.read() as snapshot:
-        return _read_applied(snapshot)
+        return list_applied(snapshot)
 
 
-def _read_applied(snapshot: Snapshot) -> set[str]:
+def list_applied(snapshot: Snapshot) -> set[str]:
+    """Return the names of the migrations that this view has; none in an empty database."""
     if snapshot.one(_HISTORY_EXISTS[snapshot.engine]) is None:
         return set()
     return {name for (name,) in snapshot.all("SELECT name FROM schema_migration")}

@@ -14,9 +14,9 @@ from typing import Any
 
 from registry.domain.checks import CLEAN, CheckState
 from registry.domain.reports import CheckStatus
+from registry.store.alarms import IS_ALARMED
 from registry.store.check_column import load_checks
 from registry.store.database import Snapshot, from_micros
-from registry.store.alarms import IS_ALARMED
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ ROUTES: dict[str, frozenset[Role]] = {
     "GET /v1/tokens": RULE,
     "DELETE /v1/tokens/<token>": RULE,
     "POST /v1/join": RULE | {Role.JOIN},
+    "POST /v1/service/acknowledge": RULE,
 }
 """Who may use each route."""
 

@@ -10,7 +10,7 @@ from registry.services.admission import decide_admission
 from registry.services.heartbeat import accept_unchanged
 from registry.services.tokens import authenticate
 from registry.store.database import open_database
-from registry.store.history import verify_chain
+from registry.store.verifying import verify_chain
 from tests.bench import load, machine, template
 
 PEPPER = b"p" * 32

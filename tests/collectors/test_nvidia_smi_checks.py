@@ -159,6 +159,22 @@ def test_a_gpu_that_does_not_answer_passes_nothing_and_still_fails_what_fails() 
 
 
 @pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("GPU is lost", "gpu.fallen_off_bus"),
+        ("[GPU requires reset]", "gpu.requires_reset"),
+        ("Unable to determine the device handle for GPU 0000:18:00.0: Unknown Error", "gpu.nvml_unknown"),
+        ("ERR!", None),
+    ],
+)
+def test_what_stands_in_the_place_of_a_gpu_says_what_is_wrong_with_it(said: str, code: str | None) -> None:
+    """C108."""
+    results = {check.name: check for check in derive_checks(Printed({}, gone=said), "0000:18:00.0")}
+
+    assert (results["gpu.responding"].status, results["gpu.responding"].code) == (CheckStatus.FAIL, code)
+
+
+@pytest.mark.parametrize(
     ("text", "degrees"),
     [
         ("41", 41),

@@ -115,3 +115,10 @@ def test_what_an_unknown_code_does_can_be_set() -> None:
 
 def test_no_policy_makes_a_restart_a_fault() -> None:
     assert Policy(effects=(("gpu_reset", Effect.PERMANENT),)).look_up("gpu_reset").effect is Effect.RECORD
+
+
+def test_whatever_a_policy_holds_is_shown_and_so_in_the_digest() -> None:
+    fields = {field.name for field in dataclasses.fields(Policy)}
+
+    assert fields == {*Policy().thresholds(), "effects", "rules", "unknown_code_effect"}
+    assert fields == set(Policy().to_json())

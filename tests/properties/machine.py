@@ -24,7 +24,7 @@ from tests.clock import Clock
 from tests.fleet import Fleet, passing
 from tests.properties.hardware import World, show
 from tests.properties.model import Model, Refused
-from tests.properties.model_acts import Profile
+from tests.properties.model_faults import Profile
 
 Close: TypeAlias = Callable[[], None]
 

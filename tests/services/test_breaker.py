@@ -9,6 +9,7 @@ import pytest
 
 from registry.services.admission import preview
 from registry.services.failures import withdraw_failure
+from registry.services.gauges import read_gauges
 from registry.services.history import list_events
 from registry.services.nodes import retire_node
 from registry.services.quarantine import release_targets
@@ -58,6 +59,7 @@ def test_a_small_fleet_may_hold_one_node_and_the_next_is_withheld(fleet: Fleet) 
     (event,) = events(fleet, "quarantine.withheld")
     assert (event["data"]["owner"], event["data"]["node"]) == ("rule:xid_48", name(1))
     assert fleet.codes(name(2)) == []
+    assert read_gauges(fleet.db, policy=fleet.policy, now=fleet.clock.now).withheld == 1
 
 
 def test_more_faults_on_a_node_that_is_out_cost_no_more(fleet: Fleet) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from registry.domain.reports import CheckResult, CheckStatus
+from registry.domain.reports import CheckResult, CheckStatus, ReportedFailure
 from registry.services.failure_pages import list_failures
 from registry.services.nodes import set_maintenance
 from tests.fleet import ALICE, CLEAN_GPU, EVERYTHING, Fleet, gpu, passing, serial, uuid
@@ -133,3 +133,17 @@ def test_a_check_that_fails_in_maintenance_and_after_it_holds_from_then_on(fleet
     maintain(0)
     again(fleet, checks=remap(FAILED))
     assert owners(fleet) == [(f"rule:{FAILED}", "manual")]
+
+
+def test_what_a_message_tells_as_a_fault_has_its_own_time_there(fleet: Fleet) -> None:
+    """C57: a log shows the old line again after a release, and the check over the log fails again."""
+    fleet.admit()
+    line = ReportedFailure("line-1", "xid_79", slot=gpu(1).slot, occurred_at=fleet.clock.now)
+    failing = (*passing("gpu.ecc", "gpu.row_remap"), CheckResult("gpu.xid", CheckStatus.FAIL, gpu(1).slot, "xid_79"))
+    again(fleet, checks=failing, failures=(line,))
+    assert [one["count"] for one in list_failures(fleet.db, {}, EVERYTHING).items] == [1]
+    fleet.clock.advance(30)
+    fleet.release(fleet.open_holds()[0]["id"])
+    again(fleet)
+    again(fleet, checks=failing, failures=(line,))
+    assert owners(fleet) == []

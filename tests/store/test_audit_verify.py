@@ -11,7 +11,7 @@ import pytest
 from registry.domain.events import hash_of
 from registry.services.audit import verify
 from registry.store.database import Database, Transaction
-from registry.store.history import verify_chain
+from registry.store.verifying import verify_chain
 from registry.store.migrations import GUARDED_TABLES, GUARDS
 from tests.store.drafts import write_events
 

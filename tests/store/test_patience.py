@@ -10,7 +10,7 @@ import pytest
 from registry.domain.errors import StoreUnavailable
 from registry.store import engines
 from registry.store.database import Database, open_database
-from registry.store.history import verify_chain
+from registry.store.verifying import verify_chain
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from registry.domain.errors import InvalidField, StoreUnavailable
 from registry.domain.events import Draft, EventType
 from registry.store import engines
 from registry.store.database import Database, Duplicate, from_micros, new_id, open_database, sqlite_gate, to_micros
-from registry.store.history import page_events, verify_chain
+from registry.store.history import page_events
+from registry.store.verifying import verify_chain
 from tests.store.drafts import ALICE, make_draft
 
 ROOT = Path(__file__).resolve().parents[2]

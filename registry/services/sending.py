@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""May a document leave for this address, and did it arrive? One POST to an address that was looked at before.
+
+The name is resolved once, and what is connected to is what was looked at, so that a name which answers differently the
+second time changes nothing. Redirects are not followed: any answer but 2xx is a refusal.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+TIMEOUT_SECONDS = 10.0
+"""For all of it but the resolving, which the system bounds itself."""
+
+STATUS_LINE_BYTES = 512
+"""More than any status line needs that a machine wrote."""
+
+METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
+"""A public address behind which each machine of Azure finds what is its own:
+https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16. Those of other clouds are link-local
+or private (169.254.169.254, fd00:ec2::254, 100.100.100.200)."""
+
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+"""IPv4 written as IPv6: https://www.rfc-editor.org/rfc/rfc6052#section-2.1."""
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
+
+
+class NotSent(Exception):
+    """A document was not taken. The reason names no more of the address than its host."""
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Ask the system for the addresses of a host. Raises NotSent."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise NotSent(f"{host} has no address: {error}") from error
+    return [str(one[4][0]) for one in found]
+
+
+def post(
+    url: str,
+    body: bytes,
+    *,
+    allowed: Sequence[str] = (),
+    resolve: Resolve = resolve,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> None:
+    """Send a JSON document. Raises NotSent unless it was answered with 2xx in time.
+
+    `allowed` are hosts and networks that may be sent to although they are not of the public internet.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    is_tls = parts.scheme == "https"
+    port = parts.port or (443 if is_tls else 80)
+    address = choose(host, resolve(host, port), allowed)
+    deadline = time.monotonic() + timeout_seconds
+    try:
+        with socket.create_connection((address, port), timeout=timeout_seconds) as plain:
+            if is_tls:
+                context = ssl.create_default_context()
+                with context.wrap_socket(plain, server_hostname=host) as secured:
+                    status = _exchange(secured, _request(parts.netloc, parts.path, parts.query, body), deadline)
+            else:
+                status = _exchange(plain, _request(parts.netloc, parts.path, parts.query, body), deadline)
+    except OSError as error:  # what TLS raises is one, too
+        raise NotSent(f"{host} cannot be reached: {error}") from error
+    if not 200 <= status < 300:
+        raise NotSent(f"{host} answered {status}")
+
+
+def choose(host: str, addresses: Sequence[str], allowed: Sequence[str]) -> str:
+    """Choose the address to connect to. Raises NotSent when one of them is not of the public internet nor allowed."""
+    for text in addresses:
+        address = ipaddress.ip_address(text.partition("%")[0])
+        if host not in allowed and not _is_within(address, allowed) and not is_public(address):
+            raise NotSent(f"{host} is at {text}, which is not public; PRATIQUE_ALLOW_PRIVATE_SINKS does not name it")
+    if not addresses:
+        raise NotSent(f"{host} has no address")
+    return addresses[0]
+
+
+def is_public(address: Address) -> bool:
+    """Say whether anybody on the internet may be at an address: no loopback, private, link-local, shared or multicast
+    one, and no machine's own metadata. One that is written inside another counts as itself."""
+    inner = _unwrap(address)
+    return inner.is_global and not inner.is_multicast and inner not in METADATA
+
+
+def _unwrap(address: Address) -> Address:
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None) or address
+
+
+def _is_within(address: Address, allowed: Sequence[str]) -> bool:
+    return any(_unwrap(address) in network for one in allowed if (network := network_of(one)) is not None)
+
+
+def network_of(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """Read a network or an address; None for what is a name."""
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+def _request(netloc: str, path: str, query: str, body: bytes) -> bytes:
+    target = (path or "/") + (f"?{query}" if query else "")
+    head = (
+        f"POST {target} HTTP/1.1\r\nHost: {netloc}\r\nUser-Agent: pratique\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + body
+
+
+def _exchange(connection: socket.socket, request: bytes, deadline: float) -> int:
+    """Send a request and read the status, whatever comes after it. Raises OSError, TimeoutError among them."""
+    connection.settimeout(max(deadline - time.monotonic(), 0.001))
+    connection.sendall(request)
+    received = b""
+    while b"\r\n" not in received and len(received) < STATUS_LINE_BYTES:
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        piece = connection.recv(STATUS_LINE_BYTES)
+        if not piece:
+            break
+        received += piece
+    version, _, rest = received.partition(b" ")
+    if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
+        raise OSError("no answer of HTTP")
+    return int(rest[:3])
