@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What does each server process do by itself? Every few seconds it says that it is alive, and one of them sweeps.
 
-Checkpoints have a thread of their own, because what they are sent to may be slow: nobody else waits for it.
-
 The sign of life tells our own outages from the silence of nodes; the sweep ends what has run out and asks the rules
 again about evidence that stands. Of all processes of all servers one does it at a time: the one that has the lease.
+Checkpoints have a thread of their own, because what they are sent to may be slow: nobody else waits for it.
 """
 
 from __future__ import annotations

@@ -60,6 +60,10 @@ PARAMETERS: dict[str, tuple[JsonSchema, str]] = {
         {"type": "integer", "minimum": 0, "maximum": INT_LIMIT - 1, "default": 0},
         "Begin after this sequence: to go on where a stream broke off, give the last one that came.",
     ),
+    "proof": (
+        {"type": "integer", "minimum": 0, "maximum": INT_LIMIT - 1},
+        "The sequence of a checkpoint that you hold: each entry comes with the proof that it covers it.",
+    ),
     "dry_run": ({**_FLAG, "default": False}, "Say what would be done, and do nothing."),
     "since": (_MOMENT, "Not before this time."),
     "until": (_MOMENT, "Before this time."),

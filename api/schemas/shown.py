@@ -227,6 +227,21 @@ _EVENT = obj(
         "hash": HASH,
     }
 )
+_EVENT["properties"]["proof"] = {
+    "description": "Only where it is asked for; null for an entry that the checkpoint does not cover.",
+    "anyOf": [obj({"size": COUNT, "path": listed(HASH)}), {"type": "null"}],
+}
+
+_CHECKPOINT = obj(
+    {
+        "sequence": COUNT,
+        "hash": HASH,
+        "root": HASH,
+        "signed_at": TIME,
+        "key": {**HASH, "description": "The Ed25519 public key."},
+        "signature": {"type": "string", "pattern": "^[0-9a-f]{128}$"},
+    }
+)
 
 _TOKEN_FIELDS = {
     "id": TEXT,

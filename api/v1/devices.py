@@ -24,6 +24,7 @@ FILTERS = frozenset(
         *("model", "part_number", "module_id", "name", "asset_tag"),
     }
 )
+PAST = pasts.FILTERS | {"proof"}
 WORDS: Words = {"kind": Kind, "state": DEVICE_STATES}
 """The values of the filters that have few."""
 
@@ -48,9 +49,11 @@ def show(ref: str) -> Response:
 
 
 @bp.get("/devices/<path:ref>/history")
-@says({200: page("Event")}, filters=pasts.FILTERS, words=pasts.WORDS, pages=True)
+@says({200: page("Event")}, filters=PAST, words=pasts.WORDS, pages=True)
 @require(*READERS)
 def past(ref: str) -> Response:
-    """Tell what happened to every device that the reference fits, oldest first."""
-    filters, part = listing(pasts.FILTERS, pasts.WORDS, newest_first=False)
+    """Tell what happened to every device that the reference fits, oldest first. With the sequence of a checkpoint as
+    `proof`, each entry has the hashes that prove it to whoever holds that checkpoint.
+    """
+    filters, part = listing(PAST, pasts.WORDS, newest_first=False)
     return page_answer(history.device_history(database(), ref, filters, part))

@@ -11,6 +11,7 @@ import click
 from registry.admin.ground import failing_plainly, open_any, open_ready, output_option, read_settings, utc_now
 from registry.admin.progress import phases
 from registry.config import Settings
+from registry.domain.checkpoints import Rotation
 from registry.services import audit as auditing
 from registry.services import checkpoints, keys, rotation, sinks
 from registry.services.audit import Held
@@ -120,7 +121,7 @@ def tell_sinks(database: Database, settings: Settings) -> None:
         click.echo(f"warning: {sentence}", err=True)
 
 
-def _hand_over(database: Database, settings: Settings, file: Path) -> rotation.Rotation:
+def _hand_over(database: Database, settings: Settings, file: Path) -> Rotation:
     try:
         return rotation.rotate(database, settings, keys.read_key(file), now=utc_now())
     except ValueError as error:

@@ -3,7 +3,7 @@
 
 It is read from `/dev/kmsg`, record by record and without waiting: the first look reads all that the kernel still
 holds, every later one only what was added (https://www.kernel.org/doc/Documentation/ABI/testing/dev-kmsg). Where that
-may not be read, the journal is asked. Where neither answers, nobody knows whether there was an Xid.
+may not be read, the journal is asked, then dmesg. Where neither answers, nobody knows whether there was an Xid.
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ RECORD_MAX = 64 * 1024
 LOOK_MAX = 4 * 1024 * 1024
 """Most bytes of one look. What is left comes with the next; kernels keep 128 KiB to some megabytes."""
 
-JOURNAL = (
-    *("journalctl", "--dmesg", "--boot=0", "--output=short-iso-precise", "--no-pager", "--quiet"),
-    "--lines=20000",
+COMMANDS = (
+    (
+        *("journalctl", "--dmesg", "--boot=0", "--output=short-iso-precise", "--no-pager", "--quiet"),
+        "--lines=20000",
+    ),
+    ("dmesg", "--raw"),
 )
+"""What is asked where the device may not be read, the one that keeps more first."""
 
 
 class KernelLog:
@@ -41,6 +45,7 @@ class KernelLog:
         self._path = root / "dev/kmsg"
         self._run = run
         self._boot = boot
+        self._booted_at = memory.keep_boot_time(boot.booted_at)
         self._memory = memory
         self._now = now
         self._handle: int | None = None
@@ -51,7 +56,7 @@ class KernelLog:
         """Read what is new. A blocking Xid fails the check until the next boot. Raises ToolFailed, PartUnreadable."""
         data = self._new_bytes()
         if data is None:
-            found = self._parse(self._journal(), is_whole=True)
+            found = self._parse(self._ask(), is_whole=True)
         else:
             found = self._parse(data, is_whole=self._is_whole)
             self._is_whole = False
@@ -69,8 +74,7 @@ class KernelLog:
 
     def _parse(self, data: bytes, *, is_whole: bool) -> Findings:
         parser = parse if is_whole else parse_new_lines
-        boot = self._boot
-        return parser(data, received_at=self._now(), boot_time=boot.booted_at, boot_id=boot.boot_id)
+        return parser(data, received_at=self._now(), boot_time=self._booted_at, boot_id=self._boot.boot_id)
 
     def _remember(self, found: Findings) -> None:
         is_unread = any(notice.code == "xid_unread" for notice in found.warnings)
@@ -99,11 +103,16 @@ class KernelLog:
         self._rest = bytes(text[whole:])
         return bytes(text[:whole])
 
-    def _journal(self) -> bytes:
-        try:
-            return self._run(JOURNAL)
-        except ToolMissing as error:
-            raise ToolFailed(f"{self._path} may not be read, and there is no journalctl") from error
+    def _ask(self) -> bytes:
+        reasons = []
+        for command in COMMANDS:
+            try:
+                return self._run(command)
+            except ToolMissing:
+                reasons.append(f"there is no {command[0]}")
+            except ToolFailed as error:
+                reasons.append(f"{command[0]}: {error}")
+        raise ToolFailed(f"{self._path} may not be read, and {'; '.join(reasons)}")
 
 
 def _next_record(handle: int) -> bytes | None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from registry.agent.spool import BEGUN, write_whole
+from registry.domain.times import parse_rfc3339, rfc3339_or_none
 
 TOLD_MAX = 10_000
 """Most ids kept; a log that holds more faults of one boot than that repeats itself."""
@@ -29,6 +31,7 @@ class Memory:
         self.failing: list[dict[str, Any]] = []
         self.standing: dict[str, int] = {}
         self.is_diagnosed = False
+        self.booted_at: datetime | None = None
         self._saved = b""
         known = _read(file)
         if known.get("boot_id") != boot_id:
@@ -39,6 +42,14 @@ class Memory:
         standing = known.get("standing")
         self.standing = standing if isinstance(standing, dict) else {}
         self.is_diagnosed = known.get("is_diagnosed") is True
+        self.booted_at = _time(known.get("booted_at"))
+
+    def keep_boot_time(self, booted_at: datetime | None) -> datetime | None:
+        """Return when the boot began as it was computed first: computed anew it moves with the clock, and with it the
+        time of every line that was told already.
+        """
+        self.booted_at = self.booted_at or booted_at
+        return self.booted_at
 
     def note_told(self, failure_ids: Iterable[str]) -> None:
         """Remember that these faults are with the server or in the spool."""
@@ -64,11 +75,19 @@ class Memory:
             "failing": self.failing,
             "standing": self.standing,
             "is_diagnosed": self.is_diagnosed,
+            "booted_at": rfc3339_or_none(self.booted_at),
         }
         content = json.dumps(known).encode()
         if content != self._saved:
             write_whole(self._file, content, self._file.with_suffix(BEGUN))
             self._saved = content
+
+
+def _time(kept: object) -> datetime | None:
+    try:
+        return parse_rfc3339(kept) if isinstance(kept, str) else None
+    except ValueError:
+        return None
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -52,6 +52,7 @@ def show(session: Session, ref: str) -> None:
 @device.command(epilog=EPILOG)
 @click.argument("ref")
 @filtered("type", "actor", "since", "until")
+@click.option("--proof", metavar="SEQUENCE", help="Add to each entry the proof that this checkpoint covers it.")
 @ordered
 @limited
 @speaks_http

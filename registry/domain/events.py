@@ -281,7 +281,7 @@ def _verify_body(entry: Entry, subjects: Sequence[SubjectRow] | None) -> str | N
         if parsed.get(column) != value:
             return f"{column} differs from the body"
     try:
-        ActorKind(parsed["actor"]["kind"]), parsed["actor"]["name"], parsed["data"]  # noqa: B018 - are they there?
+        ActorKind(parsed["actor"]["kind"]), parsed["actor"]["name"], parsed["data"]
         written = sorted((one["kind"], one["id"], one["ordinal"]) for one in parsed["subjects"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"the body of event {entry.sequence} lacks {error}") from error

@@ -55,7 +55,7 @@ def own_key(settings: KeySettings) -> str | None:
 def verify(
     db: Database,
     *,
-    held: Held = Held(),  # noqa: B008 - frozen
+    held: Held = Held(),
     key: str | None = None,
     after: int = 0,
     limit: int | None = None,

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from registry.domain.actors import SYSTEM, Subject, SubjectKind
 from registry.domain.checkpoints import Checkpoint, is_due
-from registry.domain.errors import NotFound
+from registry.domain.errors import NotFound, StoreUnavailable
 from registry.domain.events import Draft, EventType
 from registry.domain.times import rfc3339
 from registry.services import keys
@@ -44,9 +44,12 @@ class CheckpointSettings(KeySettings, Protocol):
 
 
 def show_newest(db: Database) -> dict[str, Any]:
-    """Return the newest checkpoint as a document. Raises NotFound before the first."""
+    """Return the newest checkpoint as a document. Raises NotFound before the first, StoreUnavailable."""
     with db.read() as snapshot:
-        found = store.find_newest(snapshot)
+        try:
+            found = store.find_newest(snapshot)
+        except ValueError as error:
+            raise StoreUnavailable("the newest checkpoint cannot be read: run `pratique audit verify`") from error
     if found is None:
         raise NotFound("No checkpoint has been signed yet.")
     return found.to_json()
@@ -136,7 +139,10 @@ def _refuse_fork(snapshot: Snapshot, tree: subtrees.Tree) -> None:
 
 
 def _is_due(snapshot: Snapshot, settings: CheckpointSettings, now: datetime) -> bool:
-    waiting = store.count_uncovered(snapshot, store.find_newest(snapshot))
+    try:
+        waiting = store.count_uncovered(snapshot, store.find_newest(snapshot))
+    except ValueError as error:
+        raise NotReady([f"The newest checkpoint cannot be read: {error}. Run `pratique audit verify`."]) from error
     return is_due(
         waiting.count,
         waiting.oldest_at,

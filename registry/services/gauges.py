@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from registry.domain.checkpoints import Checkpoint
 from registry.domain.policy import Policy
 from registry.domain.times import parse_rfc3339
 from registry.store import checkpoints, gauges, life
@@ -37,7 +38,7 @@ class Gauges:
 def read_gauges(db: Database, *, policy: Policy, now: datetime) -> Gauges:
     """Read all of them. Raises StoreUnavailable."""
     with db.read() as snapshot:
-        newest = checkpoints.find_newest(snapshot)
+        newest = _newest_checkpoint(snapshot)
         return Gauges(
             devices=gauges.count_devices(snapshot, now),
             nodes=gauges.count_nodes(snapshot, now, _heard_since(snapshot, policy, now)),
@@ -49,6 +50,14 @@ def read_gauges(db: Database, *, policy: Policy, now: datetime) -> Gauges:
             checkpoint_age_seconds=(now - parse_rfc3339(newest.signed_at)).total_seconds() if newest else None,
             uncovered=checkpoints.count_uncovered(snapshot, newest).count,
         )
+
+
+def _newest_checkpoint(snapshot: Snapshot) -> Checkpoint | None:
+    """Return the newest checkpoint. One that somebody has edited covers nothing: that is what shows here."""
+    try:
+        return checkpoints.find_newest(snapshot)
+    except ValueError:
+        return None
 
 
 def _heard_since(snapshot: Snapshot, policy: Policy, now: datetime) -> datetime:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from registry.domain.actors import Actor, SubjectKind
@@ -12,6 +12,7 @@ from registry.domain.events import Event
 from registry.domain.times import parse_rfc3339
 from registry.services.devices import get_all
 from registry.services.pages import Page, PageRequest, number_of, page_of
+from registry.services.proofs import Prover
 from registry.store import history, nodes
 from registry.store.database import Database, Snapshot
 from registry.store.filters import whole_number
@@ -20,11 +21,14 @@ from registry.store.filters import whole_number
 def device_history(db: Database, ref: str, filters: Mapping[str, str], page: PageRequest) -> Page:
     """Return what happened to a device, under every name and in every slot. Raises NotFound, InvalidField.
 
-    A reference that fits several devices gives what happened to any of them, merged.
+    A reference that fits several devices gives what happened to any of them, merged. The filter `proof` is none: it is
+    the sequence of a checkpoint, and each entry comes with the proof that the checkpoint covers it.
     """
     with db.read() as snapshot:
-        units = get_all(snapshot, ref)
-        return _page(snapshot, page, subjects=[(SubjectKind.DEVICE, one.id) for one in units], **_asked(filters))
+        subjects = [(SubjectKind.DEVICE, one.id) for one in get_all(snapshot, ref)]
+        size = whole_number("proof", filters["proof"]) if "proof" in filters else None
+        show = Event.to_json if size is None else Prover(snapshot, size).show
+        return _page(snapshot, page, subjects=subjects, show=show, **_asked(filters))
 
 
 def node_history(db: Database, name: str, filters: Mapping[str, str], page: PageRequest) -> Page:
@@ -75,7 +79,14 @@ def _read(name: str, text: str | None, parse: Any) -> Any:
         raise InvalidField(f"{name}: {error}", errors=(FieldError(f"/{name}", str(error)),)) from None
 
 
-def _page(snapshot: Snapshot, page: PageRequest, *, subjects: Sequence[tuple[str, str]] | None, **filters: Any) -> Page:
+def _page(
+    snapshot: Snapshot,
+    page: PageRequest,
+    *,
+    subjects: Sequence[tuple[str, str]] | None,
+    show: Callable[[Event], dict[str, Any]] = Event.to_json,
+    **filters: Any,
+) -> Page:
     key = number_of(page)
     events = history.page_events(
         snapshot,
@@ -86,4 +97,4 @@ def _page(snapshot: Snapshot, page: PageRequest, *, subjects: Sequence[tuple[str
         newest_first=page.newest_first,
         **filters,
     )
-    return page_of(events, page, lambda event: str(event.sequence), Event.to_json)
+    return page_of(events, page, lambda event: str(event.sequence), show)

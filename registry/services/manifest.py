@@ -46,7 +46,8 @@ class Manifest:
         """Give it as it is written."""
         shown = asdict(self)
         contents = shown.pop("contents")
-        return {"format": FORMAT, **shown, **contents, "schema": self.contents.migrations[-1]}
+        applied = list(self.contents.migrations)
+        return {"format": FORMAT, **shown, **contents, "migrations": applied, "schema": applied[-1]}
 
 
 def place_of(backup: Path) -> Path:

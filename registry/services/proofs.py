@@ -3,31 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from registry.domain.errors import NotFound
+from registry.domain.errors import FieldError, InvalidField
 from registry.domain.events import Event
 from registry.domain.merkle import inclusion_path
-from registry.store import checkpoints as store
 from registry.store.database import Snapshot
 from registry.store.subtrees import Tree
 
 
-def prove(snapshot: Snapshot, events: Iterable[Event]) -> tuple[dict[str, Any], dict[int, dict[str, Any] | None]]:
-    """Return the newest checkpoint and, by sequence, the proof that each event is in the tree that it signs.
+class Prover:
+    """Proves entries of one snapshot to whoever has the checkpoint of entry `size`."""
 
-    A proof is `{"size", "path"}`: how many entries the tree has, and the hashes from the leaf up. An entry that is
-    newer than the checkpoint has None. Raises NotFound before the first checkpoint.
-    """
-    newest = store.find_newest(snapshot)
-    if newest is None:
-        raise NotFound("Nothing can be proved before the first checkpoint.")
-    tree = Tree(snapshot)
-    proofs: dict[int, dict[str, Any] | None] = {}
-    for event in events:
-        proofs[event.sequence] = None
-        if event.sequence <= newest.sequence:
-            path = inclusion_path(event.sequence - 1, newest.sequence, tree.hash_of)
-            proofs[event.sequence] = {"size": newest.sequence, "path": [one.hex() for one in path]}
-    return newest.to_json(), proofs
+    def __init__(self, snapshot: Snapshot, size: int) -> None:
+        """Raises InvalidField when the history has not so many entries."""
+        if size > (head := snapshot.sequence()):
+            detail = f"the history has {head} entries; give the sequence of a checkpoint of it"
+            raise InvalidField(f"proof: {detail}", errors=(FieldError("/proof", detail),))
+        self._size = size
+        self._tree = Tree(snapshot)
+
+    def show(self, event: Event) -> dict[str, Any]:
+        """Give an event with its `proof`: `size`, which is the checkpoint's sequence, and `path`, from the leaf up.
+
+        One that the checkpoint does not cover has null.
+        """
+        if event.sequence > self._size:
+            return {**event.to_json(), "proof": None}
+        path = inclusion_path(event.sequence - 1, self._size, self._tree.hash_of)
+        return {**event.to_json(), "proof": {"size": self._size, "path": [one.hex() for one in path]}}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How does another key take over the signing? The old one signs the new one, the new one signs the old one, for all
-to see; then the database is bound to the new one."""
+to see; then the database is bound to the new one.
+"""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ def choose(host: str, addresses: Sequence[str], allowed: Sequence[str]) -> str:
 
 def is_public(address: Address) -> bool:
     """Say whether anybody on the internet may be at an address: no loopback, private, link-local, shared or multicast
-    one, and no machine's own metadata. One that is written inside another counts as itself."""
+    one, and no machine's own metadata. One that is written inside another counts as itself.
+    """
     inner = _unwrap(address)
     return inner.is_global and not inner.is_multicast and inner not in METADATA
 

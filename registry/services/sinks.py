@@ -64,16 +64,21 @@ class SinkFailed(Exception):
 def tend(db: Database, settings: SinkSettings, *, now: datetime) -> list[str]:
     """Give each sink what it lacks; return what stood in the way, which is logged as well. Raises StoreUnavailable."""
     failed = []
-    for work in (
-        lambda: append_to_file(db, settings.checkpoint_file),
-        lambda: send_pending(db, settings.checkpoint_url, settings.allow_private_sinks, now=now),
-    ):
+    for what, work in (("file", _tend_file), ("address", _tend_address)):
         try:
-            work()
+            work(db, settings, now)
         except SinkFailed as error:
-            log.warning("a checkpoint did not get out: %s", error)
+            log.warning("the %s of checkpoints: %s", what, error)
             failed.append(str(error))
     return failed
+
+
+def _tend_file(db: Database, settings: SinkSettings, _now: datetime) -> None:
+    append_to_file(db, settings.checkpoint_file)
+
+
+def _tend_address(db: Database, settings: SinkSettings, now: datetime) -> None:
+    send_pending(db, settings.checkpoint_url, settings.allow_private_sinks, now=now)
 
 
 def write_line(statement: Statement) -> str:

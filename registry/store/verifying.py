@@ -138,8 +138,8 @@ class _Round:
         self._hash = self._first_hash(snapshot, after)
         self._tree = Frontier() if after == 0 else None
         self._progress = progress
-        self._rows = snapshot.iterate(f"{_EVENTS} ORDER BY sequence", (after if after else -ALL, last))
-        self._subjects = snapshot.iterate(_SUBJECTS, (after if after else -ALL, last))
+        self._rows = snapshot.iterate(f"{_EVENTS} ORDER BY sequence", (after or -ALL, last))
+        self._subjects = snapshot.iterate(_SUBJECTS, (after or -ALL, last))
         self._kept = iterate_rows(snapshot) if after == 0 else iter(())
         self._witnesses = _witnesses(snapshot, evidence, after, last)
         self._subject: Row | None = None
@@ -250,7 +250,9 @@ def _witnesses(snapshot: Snapshot, evidence: Evidence, after: int, last: int) ->
 def _recorded(snapshot: Snapshot, evidence: Evidence, after: int, last: int) -> Iterator[Witness]:
     if evidence.judge is None:
         return
-    sql = "SELECT sequence, at, type, body, prev_hash, hash FROM event WHERE type = ? AND sequence > ? ORDER BY sequence"
+    sql = (
+        "SELECT sequence, at, type, body, prev_hash, hash FROM event WHERE type = ? AND sequence > ? ORDER BY sequence"
+    )
     for row in snapshot.iterate(sql, (str(EventType.CHECKPOINT_SIGNED), after)):
         if row[0] > last:
             return
@@ -276,7 +278,7 @@ def _told(signed: Witness) -> str:
 
 def _check_ordinals(snapshot: Snapshot, after: int, last: int) -> None:
     """Check that each subject counts its events 1, 2, 3 …, in the order of the history. Raises _Bad."""
-    row = snapshot.one(_GAPS, (after if after else -ALL, last))
+    row = snapshot.one(_GAPS, (after or -ALL, last))
     if row is None:
         return
     event, kind, id_, ordinal, before = row

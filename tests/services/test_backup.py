@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
 import threading
@@ -17,15 +19,15 @@ from registry.config import Settings
 from registry.domain.errors import StoreUnavailable
 from registry.services import audit, keys
 from registry.services.backup import take_backup, verify_backup
-from registry.services.manifest import Manifest, place_of
-from registry.services.restore import Restored, restore
+from registry.services.manifest import place_of
+from registry.services.restore import Restored, _swap, restore
 from registry.store import copies, dumps, history
 from registry.store.database import Database, open_database
 from registry.store.engines import sqlite
 from registry.store.migrations import NotReady, known, migrate
 from registry.store.serving import ServingLock
-from tests.fleet import Fleet, gpu
-from tests.postgres import Server, find_programs
+from tests.fleet import Fleet
+from tests.postgres import find_programs
 
 SERVICE = [("service", "pratique")]
 
@@ -68,9 +70,7 @@ class Ground:
 
 
 @pytest.fixture
-def ground(
-    fleet: Fleet, empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any
-) -> Ground:
+def ground(fleet: Fleet, empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
     if fleet.db.engine == "postgresql":
         monkeypatch.setenv("PATH", f"{find_programs()}:{os.environ['PATH']}")
     settings = Settings(
@@ -387,8 +387,6 @@ def test_verifying_looks_through_the_whole_history(ground: Ground) -> None:
     connection.execute(guard)
     connection.close()
     content = backup.read_bytes()
-    import hashlib  # noqa: PLC0415
-
     change_manifest(backup, lambda found: found.update(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content)))
 
     with pytest.raises(NotReady, match="broken at entry 2"):
@@ -410,8 +408,6 @@ def test_a_manifest_that_lies_is_found_out(ground: Ground) -> None:
 
 @only_sqlite
 def test_a_draft_whose_maker_was_killed_is_cleared_away_and_a_living_one_is_not(ground: Ground) -> None:
-    import fcntl  # noqa: PLC0415
-
     dead, living = ground.folder / ".one.draft-dead", ground.folder / ".one.draft-living"
     dead.touch()
     with living.open("w") as held:
@@ -453,7 +449,6 @@ def test_a_damaged_database_can_be_replaced(ground: Ground) -> None:
     assert path is not None
     ground.fleet.db.close_all()
     path.write_bytes(b"no database at all" * 1000)
-    path.with_name(f"{path.name}-wal").write_bytes(b"nor its log")
 
     with pytest.raises(StoreUnavailable):
         ground.restore(backup, url=url)
@@ -463,7 +458,25 @@ def test_a_damaged_database_can_be_replaced(ground: Ground) -> None:
     assert Fleet(db, ground.fleet.clock).decide().admitted
     db.close_all()
     assert done.aside is not None
-    assert done.aside.with_name(f"{done.aside.name}-wal").read_bytes() == b"nor its log"
+    assert done.aside.read_bytes().startswith(b"no database at all")
+
+
+@only_sqlite
+def test_a_log_that_cannot_be_merged_is_kept_beside_its_database(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "merge_log", lambda _: False)
+    old, made = ground.folder / "old", ground.folder / "made"
+    for file in (old, made):
+        file.write_text(file.name)
+    (ground.folder / "old-wal").write_text("its log")
+
+    aside = _swap(made, old, ground.fleet.clock.now)
+
+    assert aside is not None
+    assert (old.read_text(), aside.read_text()) == ("made", "old")
+    assert aside.with_name(f"{aside.name}-wal").read_text() == "its log"
+    assert not (ground.folder / "old-wal").exists()
 
 
 @only_sqlite
@@ -505,8 +518,7 @@ def test_what_a_killed_restore_left_is_cleared_away(ground: Ground) -> None:
     assert not left.exists()
 
 
-def test_a_server_is_needed_for_nothing(ground: Ground, request: pytest.FixtureRequest) -> None:
-    """The restored records can be brought up to date and served as any others."""
+def test_what_was_restored_needs_no_migration(ground: Ground) -> None:
     ground.restore(ground.back_up())
 
     assert migrate(ground.empty_url) == []

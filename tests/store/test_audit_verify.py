@@ -11,8 +11,8 @@ import pytest
 from registry.domain.events import hash_of
 from registry.services.audit import verify
 from registry.store.database import Database, Transaction
-from registry.store.verifying import verify_chain
 from registry.store.migrations import GUARDED_TABLES, GUARDS
+from registry.store.verifying import verify_chain
 from tests.store.drafts import write_events
 
 COUNT = 10

@@ -118,7 +118,9 @@ def test_truncate_is_refused(lived_in: Database, table: str) -> None:
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("table", GUARDED_TABLES)
 def test_an_insert_that_turns_into_an_update_is_refused(lived_in: Database, table: str) -> None:
-    keys = {"event": "sequence", "event_subject": "kind, id, ordinal", "subtree": "upto, level", "identifier": "id"}[table]
+    keys = {"event": "sequence", "event_subject": "kind, id, ordinal", "subtree": "upto, level", "identifier": "id"}[
+        table
+    ]
 
     with stranger(lived_in) as connection, pytest.raises(Exception, match="only grow"):
         connection.execute(
