@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Was anything in the history changed, taken out or put in? Every entry is hashed again to know, and heads are signed."""
+"""Was anything in the history changed, taken out or put in? Every entry is hashed again to know; heads are signed."""
 
 from __future__ import annotations
 

@@ -18,9 +18,11 @@ from registry.admin.findings import (
     look_at_engine,
     look_at_history,
     look_at_keys,
+    look_at_safe_mode,
     look_at_schema,
 )
 from registry.admin.ground import output_option, read_settings, utc_now
+from registry.admin.outside import look_at_checkpoints
 from registry.config import Settings
 from registry.domain.errors import StoreUnavailable
 from registry.domain.times import rfc3339
@@ -88,6 +90,8 @@ def examine_records(database: Database, settings: Settings) -> Iterator[Finding]
             yield look_at_keys(settings, snapshot)
             longest = timedelta(seconds=settings.policy.outage_gap_seconds)
             yield from look_at_history(snapshot, utc_now, longest)
+            yield from look_at_checkpoints(settings, snapshot, utc_now())
+            yield look_at_safe_mode(settings, snapshot)
     except StoreUnavailable as error:
         found = "; ".join((error.detail, *getattr(error, "__notes__", ())))
         yield Finding("database", State.FAIL, found, "Start it, or see to its address and file.")

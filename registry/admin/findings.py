@@ -15,9 +15,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from registry.config import Settings
-from registry.domain.events import EventType
 from registry.domain.times import rfc3339
-from registry.services import keys
+from registry.services import keys, safe_mode
+from registry.services.outside import outside_checkpoints
 from registry.store import fingerprints, history, life, migrations, server_facts
 from registry.store.database import Database, Snapshot, sqlite_gate
 from registry.store.migrations import NotReady
@@ -158,7 +158,7 @@ def look_at_keys(settings: Settings, snapshot: Snapshot) -> Finding:
 
 
 def look_at_history(snapshot: Snapshot, clock: Callable[[], datetime], longest_silence: timedelta) -> Iterator[Finding]:
-    """See when things last happened: any event, a sign of life of a server, a signed checkpoint."""
+    """See when things last happened: any event, a sign of life of a server."""
     newest = next(iter(history.page_events(snapshot, limit=1, newest_first=True)), None)
     now = clock()  # only now: a server that runs beside us goes on writing
     ahead = newest.at - now if newest else timedelta()
@@ -169,9 +169,21 @@ def look_at_history(snapshot: Snapshot, clock: Callable[[], datetime], longest_s
         told = f"event {newest.sequence} of {rfc3339(newest.at)}" if newest else "none yet"
         yield Finding("clock", State.OK, f"not behind the newest event ({told})")
     yield _life(life.find_last_sign(snapshot), now, longest_silence)
-    signed = history.page_events(snapshot, types=[EventType.CHECKPOINT_SIGNED], limit=1, newest_first=True)
-    age = f"the newest is {_age(now - signed[0].at)} old, of {rfc3339(signed[0].at)}" if signed else "none yet"
-    yield Finding("checkpoint", State.OK, age)
+
+
+def look_at_safe_mode(settings: Settings, snapshot: Snapshot) -> Finding:
+    """See whether the history is the one that was seen outside, and whether somebody took note where it is not."""
+    try:
+        loss = safe_mode.find_new_loss(snapshot, outside_checkpoints(settings.checkpoint_file))
+    except NotReady as error:
+        return Finding("safe_mode", State.FAIL, " ".join(error.sentences), "The server will not start like this.")
+    found = [safe_mode.describe(one) for one in safe_mode.list_standing(snapshot)]
+    if loss is not None:
+        found.append(f"Entries {loss.first} to {loss.last} were seen outside and are not in here ({loss.cause}).")
+    if found:
+        remedy = "See what is lost, then `pratique service acknowledge`: until then nobody is admitted."
+        return Finding("safe_mode", State.WARN, " ".join(found), remedy)
+    return Finding("safe_mode", State.OK, "the history is not known to lack anything")
 
 
 def look_at_clock_steps(wall: timedelta, monotonic: timedelta) -> Finding:
@@ -186,11 +198,12 @@ def look_at_clock_steps(wall: timedelta, monotonic: timedelta) -> Finding:
 def _life(last: datetime | None, now: datetime, longest_silence: timedelta) -> Finding:
     if last is None:
         return Finding("life_sign", State.OK, "none yet")
-    found = f"{_age(now - last)} ago, at {rfc3339(last)}"
+    found = f"{age_of(now - last)} ago, at {rfc3339(last)}"
     is_silent = now - last > longest_silence
     remedy = "No server runs on this database; start one with `pratique serve`." if is_silent else None
     return Finding("life_sign", State.WARN if is_silent else State.OK, found, remedy)
 
 
-def _age(age: timedelta) -> str:
+def age_of(age: timedelta) -> str:
+    """Write how long something is ago, in whole seconds."""
     return str(timedelta(seconds=max(0, int(age.total_seconds()))))

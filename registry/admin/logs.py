@@ -8,7 +8,15 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
+from gunicorn.glogging import Logger
+
 from registry.services.tokens import mask
+
+
+class ServerLog(Logger):  # type: ignore[misc]  # gunicorn ships no types
+    """Gunicorn's own lines without its access log: each request has its line already, with more in it."""
+
+    access_log_enabled = False
 
 
 class JsonFormatter(logging.Formatter):

@@ -61,11 +61,16 @@ def restore(path: Path, replace: bool, yes: bool, output: str) -> None:  # noqa:
 def agree(shown_url: str) -> None:
     """Have a person agree to another database taking this one's place. Raises click.UsageError."""
     warning = f"{shown_url} will be replaced; it is kept under another name beside it."
-    if not sys.stdin.isatty():
+    if not is_asked_by_a_person():
         raise click.UsageError(f"{warning} Nobody can be asked here: give --yes.")
     click.echo(warning, err=True)
     if click.prompt("Type replace to go on", default="", show_default=False, err=True) != "replace":
         raise click.UsageError("That is something else. Nothing was changed.")
+
+
+def is_asked_by_a_person() -> bool:
+    """Tell whether there is a terminal to ask on and to read from."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def show(done: Restored) -> None:

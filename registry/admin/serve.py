@@ -21,7 +21,7 @@ from gunicorn.util import import_app
 from registry.admin import metrics_folder
 from registry.admin.ground import open_ready, read_settings, utc_now
 from registry.admin.listening import check_certificate, check_free, is_address
-from registry.admin.logs import leave_out_of_records, log_settings
+from registry.admin.logs import ServerLog, leave_out_of_records, log_settings
 from registry.admin.worker import Worker
 from registry.config import ConfigError, Settings
 from registry.services import safe_mode
@@ -156,6 +156,7 @@ def fixed_settings() -> dict[str, Any]:
     """Give the settings that nobody has to choose."""
     return {
         "proc_name": "pratique",
+        "logger_class": ServerLog,
         # A slow client holds neither a process nor, until its request's head is whole, a thread.
         "worker_class": Worker,
         # Loaded before anything listens: what cannot work is said at once. Connections are opened after the fork.

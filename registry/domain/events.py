@@ -216,8 +216,8 @@ def _write_body(draft: Draft, sequence: int, at: str, subjects: Sequence[tuple[S
     actor = canonical({"kind": draft.actor.kind, "name": draft.actor.name})
     told = _write_plain(_subjects_json(subjects))
     body = (
-        f'{{"actor":{actor},"at":"{at}","data":{canonical(draft.data, "/data")},"sequence":{sequence:d},"subjects":{told},'
-        f'"type":"{draft.type}","v":{BODY_VERSION:d}}}'
+        f'{{"actor":{actor},"at":"{at}","data":{canonical(draft.data, "/data")},"sequence":{sequence:d},'
+        f'"subjects":{told},"type":"{draft.type}","v":{BODY_VERSION:d}}}'
     )
     body.encode()  # an id that cannot be UTF-8 is a UnicodeEncodeError, which is a ValueError
     return body

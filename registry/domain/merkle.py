@@ -49,7 +49,7 @@ class Frontier:
         self.peaks = list(peaks)
 
     def append(self, leaf: bytes) -> list[bytes]:
-        """Add a leaf; return the roots of the subtrees that end with it and are complete: of one leaf, two, four …"""
+        """Add a leaf; return the roots of all complete subtrees that end with it: of one leaf, of two, of four."""
         complete, left = [leaf], self.size
         while left & 1:
             leaf = join(self.peaks.pop(), leaf)

@@ -83,11 +83,11 @@ def sign_if_due(db: Database, settings: CheckpointSettings, *, now: datetime) ->
 
 
 def keep_signed(db: Database, settings: CheckpointSettings, *, now: datetime) -> None:
-    """Sign the head if it is time. What stands in the way is logged, and shown by the doctor. Raises StoreUnavailable."""
+    """Sign the head if it is time. What stands in the way is logged. Raises StoreUnavailable."""
     try:
         sign_if_due(db, settings, now=now)
     except NotReady as error:
-        log.error("no checkpoint is signed: %s", error)
+        log.error("no checkpoint is signed: %s", error)  # noqa: TRY400 - a sentence for the operator, no trace
 
 
 def keep_subtrees(db: Database, *, now: datetime) -> None:

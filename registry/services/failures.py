@@ -72,7 +72,7 @@ def record_in(
     boot: nodes.Boot | None = None,
     is_past: bool = False,
 ) -> tuple[Failure, bool]:
-    """Put one fault on record with all that follows, and tell whether that was news.
+    """Put one fault on record with all that follows, and tell whether this message was new.
 
     `boot` is the boot of the report that carried it.
     """
@@ -90,7 +90,7 @@ def record_in(
     if known is not None:
         return go_on(tx, known, reported, located, actor, policy), True
     told = Message(reported, located, actor, node_scope or "", digest, is_of_report=boot is not None)
-    return put_on_record(tx, told, policy)
+    return put_on_record(tx, told, policy), True
 
 
 def is_told(snapshot: Snapshot, reported: ReportedFailure, node_scope: str, now: datetime) -> bool:

@@ -47,7 +47,7 @@ class Message:
         return boot.id if boot and is_certain else None
 
 
-def put_on_record(tx: Transaction, told: Message, policy: Policy) -> tuple[Failure, bool]:
+def put_on_record(tx: Transaction, told: Message, policy: Policy) -> Failure:
     """Record a fault of which nothing was told under this id, or count it where it is on record already."""
     reported, located = told.reported, told.located
     at = _seen_at(tx, reported)
@@ -74,33 +74,32 @@ def put_on_record(tx: Transaction, told: Message, policy: Policy) -> tuple[Failu
     sights.insert_told(tx, Told(failure, told.id_scope, reported.failure_id, told.digest, first_at, at, reported.count))
     record_event(tx, failure, located.device, located.node, told.actor)
     take_effect(tx, _seen(failure, reported, at), located, kind, told.actor, policy)
-    return failure, True
+    return failure
 
 
-def _again(
-    tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at: datetime, policy: Policy
-) -> tuple[Failure, bool]:
+def _again(tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at: datetime, policy: Policy) -> Failure:
     """A boot shows a fault that it has shown before: one fault, counted, whose newest sight has effect.
 
     The same time again is the same sight, and an older one only completes what rules count. What somebody has withdrawn
-    stays withdrawn.
+    stays withdrawn. The message is kept in any case, so that its id is its own.
     """
     reported = told.reported
     is_known = seen.state != "active" or (reported.occurred_at is not None and sights.is_seen_at(tx, seen, at))
     times = 0 if is_known else reported.count
     first_at = min(reported.occurred_at or at, at)
     sights.insert_told(tx, Told(seen, told.id_scope, reported.failure_id, told.digest, first_at, at, times))
-    if is_known:
-        return seen, False
-    counted = sights.count_again(tx, seen, at, times)
+    counted = sights.count_again(tx, seen, at, times) if times else seen
     newest = _seen(counted, reported, at)
-    if told.located.is_past:
-        return counted, True
+    if not told.is_of_report:  # a log repeats itself at every report; what somebody comes to tell is an act of theirs
+        more = {"count": counted.count, "failure_id": reported.failure_id}
+        record_event(tx, newest, told.located.device, told.located.node, told.actor, more)
+    if is_known or told.located.is_past:
+        return counted
     if at > seen.last_at:
         take_effect(tx, newest, told.located, kind, told.actor, policy)
     elif newest.muted is None:
         ask_rules(tx, newest, kind, told.located, policy)
-    return counted, True
+    return counted
 
 
 def go_on(

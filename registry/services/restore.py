@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -173,8 +174,7 @@ def _finish(
 
 def _swap(made: Path, path: Path, now: datetime) -> Path | None:
     """Put a database in the place of another, which is kept under a name that says when."""
-    stamp = rfc3339(now).replace(":", "").replace("-", "").partition(".")[0]
-    aside = path.with_name(f"{path.name}.replaced-{stamp}")
+    aside = _name_aside(path, now)
     if path.exists():
         copies.merge_log(path)
     strays = [end for end in BESIDE if path.with_name(path.name + end).exists()]
@@ -188,6 +188,16 @@ def _swap(made: Path, path: Path, now: datetime) -> Path | None:
     made.replace(path)
     sync(path.parent)
     return aside if "" in strays else None
+
+
+def _name_aside(path: Path, now: datetime) -> Path:
+    """Find a free name that says when; a second name of the database, of a restore that was killed, is taken away."""
+    for left in path.parent.glob(f"{path.name}.replaced-*"):
+        if path.exists() and left.samefile(path):
+            left.unlink()
+    stamp = rfc3339(now).replace(":", "").replace("-", "").partition(".")[0]
+    names = (f"{path.name}.replaced-{stamp}{f'-{number}' if number else ''}" for number in count())
+    return next(one for name in names if not (one := path.with_name(name)).exists())
 
 
 def _load(

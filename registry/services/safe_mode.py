@@ -27,10 +27,10 @@ def assess(db: Database, seen: Sequence[Head], *, now: datetime) -> Alarm | None
     if not seen:
         return None
     with db.read() as snapshot:
-        if _find_new_loss(snapshot, seen) is None:
+        if find_new_loss(snapshot, seen) is None:
             return None
     with db.write(now) as tx:
-        loss = _find_new_loss(tx, seen)  # again: another process may have raised it meanwhile
+        loss = find_new_loss(tx, seen)  # again: another process may have raised it meanwhile
         if loss is None:
             return None
         alarm = Alarm(seen[0].hash, loss.cause, loss.first, loss.last, now)
@@ -67,8 +67,9 @@ def describe(alarm: Alarm) -> str:
     return f"Safe mode: {lost} of the history were seen outside the database and are not in it ({alarm.cause})."
 
 
-def _find_new_loss(snapshot: Snapshot, seen: Sequence[Head]) -> Loss | None:
-    if alarms.find_alarm(snapshot, seen[0].hash) is not None:
+def find_new_loss(snapshot: Snapshot, seen: Sequence[Head]) -> Loss | None:
+    """Compare as `assess` does, and change nothing; None when there is nothing that was not noted yet."""
+    if not seen or alarms.find_alarm(snapshot, seen[0].hash) is not None:
         return None
     return find_loss(seen, snapshot.sequence(), lambda sequence: history.find_hash(snapshot, sequence))
 

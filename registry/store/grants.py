@@ -15,6 +15,7 @@ _ONLY_READ = ("schema_migration",)
 _STATEMENTS = (
     "GRANT USAGE ON SCHEMA {schema} TO {role}",
     "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
+    "GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",  # else it could not make a backup
     "REVOKE UPDATE, DELETE, TRUNCATE ON {guarded} FROM {role}",
     "REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON {read} FROM {role}",
 )

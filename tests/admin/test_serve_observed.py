@@ -80,6 +80,7 @@ def test_the_log_is_one_json_object_a_line_and_no_token_is_in_it(server: Running
     log = (stage.folder / "server.log").read_text()
     lines = [json.loads(line) for line in log.splitlines()]
     asked = [one for one in lines if one["logger"] == "pratique.access"]
+    assert not [one for one in lines if one["logger"] == "gunicorn.access"]  # one line for each request
     assert token[14:] not in log
     assert token[14:] not in (stage.folder / "server.out").read_text()
     assert {one["logger"] for one in lines} >= {"gunicorn.error", "pratique.access"}

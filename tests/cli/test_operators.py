@@ -50,6 +50,7 @@ DOCUMENTS = [
     ("profile", "show", "p5.48xlarge"),
     ("profile", "set", "lab-2x", "--gpus", "2"),
     ("policy", "show"),
+    ("policy", "diff"),
     ("admission", "preview", "--node", "node-a"),
     ("events", "list"),
 ]

@@ -7,7 +7,6 @@ import pytest
 
 from registry.domain.safe_mode import Head, Loss, LossCause, find_loss
 
-
 OURS = {1: "a", 2: "b", 3: "c", 4: "d"}
 
 

@@ -122,7 +122,7 @@ class Faults:
         has_effect = not seen.is_muted or not look_up(seen.code).is_fault
         if has_effect and (what == "new" or (what == "again" and not is_past)):
             self._take_effect(seen.code, seen.unit, node, at, now, is_past=is_past)
-        return "already_recorded" if what == "known" else "recorded"
+        return "recorded"
 
     def fail_slot(self, id_: str, code: str, name: str, slot: str, at: datetime | None, now: datetime) -> str:
         """A fault at (node, slot, time). The node is known."""

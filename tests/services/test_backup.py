@@ -281,10 +281,11 @@ def test_without_pg_dump_what_to_run_is_told(ground: Ground, monkeypatch: pytest
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 def test_a_dump_is_of_the_moment_that_its_manifest_names(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody writes between the two looks."""
-    real = dumps.dump
+    real, other = dumps.dump, open_database(ground.fleet.db.url)
 
     def late(*given: Any) -> None:
-        ground.fleet.hold({"node": "node-a"})
+        Fleet(other, ground.fleet.clock).hold({"node": "node-a"})
+        other.close_all()
         real(*given)
 
     monkeypatch.setattr(dumps, "dump", late)
@@ -305,6 +306,19 @@ def test_a_server_that_fails_is_told_and_leaves_nothing(ground: Ground, monkeypa
         ground.back_up()
 
     assert list(ground.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_dump_that_cannot_be_read_to_its_end_leaves_the_database_empty(ground: Ground) -> None:
+    backup = ground.back_up()
+    os.truncate(backup, backup.stat().st_size - 300)
+    content = backup.read_bytes()
+    change_manifest(backup, lambda found: found.update(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content)))
+
+    with pytest.raises((NotReady, StoreUnavailable)):
+        ground.restore(backup)
+
+    assert is_empty(ground.empty_url)
 
 
 # --- SQLite only -----------------------------------------------------------------------------------------------------

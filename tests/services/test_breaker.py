@@ -13,6 +13,7 @@ from registry.services.gauges import read_gauges
 from registry.services.history import list_events
 from registry.services.nodes import retire_node
 from registry.services.quarantine import release_targets
+from registry.services.sweep import sweep
 from tests.fleet import ALICE, CLEAN_GPU, EVERYTHING, Fleet, gpu, passing, uuid
 
 CODE, FOREVER = "xid_48", "xid_79"
@@ -105,6 +106,7 @@ def test_it_clears_by_itself_and_nothing_that_was_withheld_is_replayed(fleet: Fl
     fleet.clock.advance(601)
     for number in range(3):
         look(fleet, number)
+    sweep(fleet.db, now=fleet.clock.now)
     assert (held(fleet), is_withheld(fleet, 1)) == (1, True)
     fleet.fail(CODE, device=uuid(1))
     assert (held(fleet), is_withheld(fleet, 1)) == (2, False)

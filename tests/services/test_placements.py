@@ -22,7 +22,7 @@ PLACING = {"device.attached", "device.moved", "device.swapped", "device.detached
 
 def steps(fleet: Fleet, number: int) -> list[str]:
     """What happened to a GPU's place, in words, oldest first."""
-    told = device_history(fleet.db, uuid(number), EVERYTHING).items
+    told = device_history(fleet.db, uuid(number), {}, EVERYTHING).items
     return [one["type"].removeprefix("device.") for one in told if one["type"] in PLACING]
 
 
@@ -98,7 +98,7 @@ def test_a_device_moves_to_another_node_with_its_history(fleet: Fleet) -> None:
     fleet.report("node-b", instance="i-b", devices=[gpu(1)])
     assert place(fleet, 1) == ("in_service", "node-b", slot(1))
     assert steps(fleet, 1) == ["attached", "moved"]
-    told = device_history(fleet.db, uuid(1), EVERYTHING).items
+    told = device_history(fleet.db, uuid(1), {}, EVERYTHING).items
     assert [one["data"]["node"] for one in told if one["type"] == "failure.recorded"] == ["node-a"]
     assert fleet.report(devices=[gpu(0), gpu(2), gpu(3)])["pass"]["because"] == "check_not_clean"
     assert "identity_conflict" not in fleet.codes("node-b")

@@ -59,7 +59,7 @@ def test_a_gpu_is_held_with_its_board_and_units_found_later_are_held_too(fleet: 
     assert (hold["scope"], hold["target_kind"], hold["match"]) == ("board", "board", "hardware")
     fleet.report(devices=TWINS)
     assert held(fleet) == [uuid(1), uuid(2)]
-    told = device_history(fleet.db, uuid(2), EVERYTHING).items
+    told = device_history(fleet.db, uuid(2), {}, EVERYTHING).items
     assert "device.registered" in [one["type"] for one in told]
 
 
@@ -119,7 +119,7 @@ def test_an_identifier_never_seen_is_held_when_it_turns_up(
     assert fleet.codes() == ["device_quarantined"]
     assert held(fleet) == [uuid(1)]
     assert len(show_quarantine(fleet.db, hold["id"], now=fleet.clock.now)["devices"]) == 1
-    events = device_history(fleet.db, uuid(1), EVERYTHING).items
+    events = device_history(fleet.db, uuid(1), {}, EVERYTHING).items
     assert events[0]["data"]["quarantines"] == [hold["id"]]
 
 

@@ -34,7 +34,7 @@ SECONDS = 1.0
 
 
 def types(fleet: Fleet, node: str = "node-a") -> Counter[str]:
-    page = history.node_history(fleet.db, node, PageRequest(1000, None, newest_first=False))
+    page = history.node_history(fleet.db, node, {}, PageRequest(1000, None, newest_first=False))
     return Counter(event["type"] for event in page.items)
 
 
@@ -146,13 +146,14 @@ def test_one_failure_told_by_many_is_recorded_once_and_holds_once(fleet: Fleet) 
     assert (told["failure.recorded"], told["quarantine.opened"], told["passes.reset"]) == (1, 1, 1)
 
 
-def test_different_failures_of_one_gpu_at_once_share_one_hold(fleet: Fleet) -> None:
+def test_one_fault_told_under_many_ids_at_once_is_counted_and_holds_once(fleet: Fleet) -> None:
     fleet.report()
 
     items = together(*[lambda: fleet.fail("xid_79", device=serial(0))] * RACERS)
 
     assert {item["outcome"] for item in items} == {"recorded"}
     assert types(fleet)["failure.recorded"] == RACERS
+    assert sorted(item["failure"]["count"] for item in items) == list(range(1, RACERS + 1))
     assert [hold["owner"] for hold in fleet.open_holds()] == ["rule:xid_79"]
 
 

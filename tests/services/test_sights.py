@@ -8,6 +8,7 @@ from typing import Any
 
 from registry.services.failure_pages import list_failures
 from registry.services.failures import withdraw_failure
+from registry.services.history import device_history
 from tests.fleet import ALICE, EVERYTHING, Fleet, gpu, uuid
 
 
@@ -33,14 +34,20 @@ def test_one_fault_told_under_many_ids_is_one_with_a_count_and_a_last_time(fleet
     assert (told(fleet), len(fleet.open_holds())) == ([("xid_79", 3)], 1)
     (failure,) = list_failures(fleet.db, {}, EVERYTHING).items
     assert failure["last_at"] > failure["occurred_at"]
+    told_of = [one for one in device_history(fleet.db, uuid(1), {}, EVERYTHING).items if "observed_at" in one["data"]]
+    assert [(one["type"], one["data"].get("count")) for one in told_of] == [
+        ("failure.recorded", None),
+        ("failure.recorded", 2),
+        ("failure.recorded", 3),
+    ]
 
 
-def test_the_same_event_under_another_id_is_known(fleet: Fleet) -> None:
+def test_the_same_event_under_another_id_is_the_same_sight(fleet: Fleet) -> None:
     fleet.admit()
     first = fleet.fail("xid_79", device=uuid(1), occurred_at=fleet.clock.now)
     fleet.clock.advance(9)
     again = fleet.fail("xid_79", node="node-a", slot=gpu(1).slot, occurred_at=at(fleet, -9))
-    assert (again["outcome"], again["failure"]["id"]) == ("already_recorded", first["failure"]["id"])
+    assert (again["outcome"], again["failure"]["id"]) == ("recorded", first["failure"]["id"])
     assert told(fleet) == [("xid_79", 1)]
 
 
@@ -84,7 +91,7 @@ def test_what_was_withdrawn_is_not_told_again_and_a_later_sight_is_a_new_fault(f
     withdraw_failure(fleet.db, item["failure"]["id"], reason="a test", actor=ALICE, now=fleet.clock.advance(30))
     fleet.admit()
     again = fleet.fail("xid_38", device=uuid(1), occurred_at=when)
-    assert (again["outcome"], again["failure"]["state"]) == ("already_recorded", "withdrawn")
+    assert (again["outcome"], again["failure"]["state"]) == ("recorded", "withdrawn")
     assert fleet.decide().admitted
     fleet.fail("xid_38", device=uuid(1), occurred_at=fleet.clock.advance(1))
     assert not fleet.decide().admitted

@@ -42,7 +42,7 @@ def retire(fleet: Fleet, node: str = "node-a") -> dict[str, Any]:
 
 
 def happened(fleet: Fleet, *types: str) -> list[str]:
-    told = node_history(fleet.db, "node-a", EVERYTHING).items
+    told = node_history(fleet.db, "node-a", {}, EVERYTHING).items
     return [one["type"] for one in told if one["type"] in types]
 
 
