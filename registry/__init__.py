@@ -47,6 +47,11 @@ The words
     trade          one such exchange, which binds the new token to an instance.
     sign of life   what the service writes every few seconds, so that its absence shows.
     outage         a gap in the service's own signs of life; left out of all ages.
+    checkpoint     a signed head of the history, kept outside the database.
+    alarm          the history lacks what a checkpoint, or a database that was replaced, says of it.
+    safe mode      an alarm stands: nobody is admitted until an administrator takes note of what is lost.
+    backup         one moment of the records in one file; its manifest says beside it what it holds.
+    lease          the right of one process to do what only one may do; it runs out by the database's clock.
     decision       admitted or not, the disposition (`admit`, `hold`, `drain`), and all the reasons.
     event          one entry of the append-only history: `noun.past_participle`.
     subject        what an event is about; each subject numbers its own events.

@@ -28,6 +28,7 @@ REPORT = (
     " --profile g5.48xlarge --part nvidia_smi_xml=- --check gpu.xid=pass"
 )
 HOLD = 'PRATIQUE_TOKEN_FILE=operator.token pratique quarantine open --device 1654900010003 --reason "fell off the bus"'
+CHECKPOINT = 'PRATIQUE_DATA_DIR="$RECORDS" pratique audit checkpoint'
 
 needs_tools = pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason="the pages' commands need them")
 
@@ -88,7 +89,9 @@ def test_a_readers_commands_do_what_the_page_says(
     environment["PRATIQUE_URL"] = server.url
     write_files(PAGES[name], work)
     environment["PRATIQUE_AGENT_ROOT"] = str(FakeMachine(tmp_path / "machine").root)
-    before = {"bootstrap": [], "agent": [], "operator": [REPORT, REPORT], "auditor": [REPORT, HOLD]}[name]
+    environment["RECORDS"] = str(tmp_path / "data")
+    shutil.copy(ROOT / "deploy" / "verify_history.py", work)
+    before = {"bootstrap": [], "agent": [], "operator": [REPORT, REPORT], "auditor": [REPORT, HOLD, CHECKPOINT]}[name]
 
     run_blocks(["".join(f"$ {command}\n" for command in before), *commands_of(PAGES[name])], work, environment)
 

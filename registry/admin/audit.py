@@ -66,20 +66,24 @@ def verify(checkpoint: Path | None, key: str | None, output: str) -> None:
 
 
 @audit.command()
-def checkpoint() -> None:
+@output_option
+def checkpoint(output: str) -> None:
     """Sign the head now and print the checkpoint, as GET /v1/audit/checkpoint then answers it. Keep it elsewhere."""
     settings = read_settings()
     with open_ready(settings) as database:
         signed = checkpoints.sign(database, settings, now=utc_now())
         tell_sinks(database, settings)
-    click.echo(json.dumps(signed.to_json(), separators=(",", ":")))
+    shown = signed.to_json()  # one line, so that it can be added to a file; JSON either way
+    click.echo(json.dumps(shown, indent=2) if output == "json" else json.dumps(shown, separators=(",", ":")))
 
 
 @audit.command()
-def key() -> None:
+@output_option
+def key(output: str) -> None:
     """Print the public key of the checkpoints. Keep it where whoever can change this host cannot change it."""
     with failing_plainly():
-        click.echo(checkpoints.load_signer(read_settings())[0].key)
+        public = checkpoints.load_signer(read_settings())[0].key
+    click.echo(json.dumps({"key": public}, indent=2) if output == "json" else public)
 
 
 @audit.command(

@@ -71,6 +71,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn ships no types
         module = sys.modules.pop(APPLICATION.partition(":")[0], None)
         try:
             self.callable = self.load()
+            say_policy(Settings.from_env())
         except (ConfigError, NotReady) as error:
             if module is not None:
                 sys.modules[module.__name__] = module
@@ -104,27 +105,29 @@ def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: 
     if tls_cert is not None and tls_key is not None:
         check_certificate(tls_cert, tls_key)
     settings = read_settings()
+    binds = [bind, settings.metrics_bind] if settings.metrics_bind else [bind]
+    for one in binds:
+        check_free(one)
     logs = log_settings(settings.log_level)
     logging.config.dictConfig(logs)
     leave_out_of_records()
     with open_ready(settings) as database:
-        lock_against_restore(database)
         # Whatever is wrong is said before anything listens; the connection is closed before workers are forked.
+        lock_against_restore(database)
         look_at_records(database, settings)
-    binds = [bind, settings.metrics_bind] if settings.metrics_bind else [bind]
-    for one in binds:
-        check_free(one)
+    say_policy(settings)
     os.environ[WORKERS] = str(workers)
-    logs = log_settings(settings.log_level)
-    logging.config.dictConfig(logs)
-    policy = {"digest": settings.policy.digest, "file": settings.policy_file and str(settings.policy_file)}
-    logging.getLogger(__name__).info("policy in force", extra={"fields": policy})
-    leave_out_of_records()
     # The folder must be there, and empty, before the workers start.
     metrics_folder.make(SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
     given = {"bind": binds, "workers": workers, "threads": threads, "loglevel": settings.log_level}
     given["logconfig_dict"] = logs
     Server({**given, **fixed_settings(), "certfile": tls_cert, "keyfile": tls_key}).run()
+
+
+def say_policy(settings: Settings) -> None:
+    """Name the policy in the log by the digest that every decision carries."""
+    policy = {"digest": settings.policy.digest, "file": settings.policy_file and str(settings.policy_file)}
+    log.info("policy in force", extra={"fields": policy})
 
 
 def lock_against_restore(database: Database) -> None:

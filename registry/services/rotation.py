@@ -44,9 +44,10 @@ def rotate(db: Database, settings: KeySettings, new: bytes, *, now: datetime) ->
 
 
 def rotate_kept(db: Database, settings: KeySettings, *, now: datetime) -> Rotation:
-    """Make a new key in the data folder, hand over to it, and put it in the place of the old one, which is gone then.
+    """Make a new key in the data folder, hand over to it, and put it in the place of the old one.
 
-    Broken off anywhere, `finish` puts it right. Raises NotReady.
+    The old one stays beside it under another name: a backup from before needs it. Broken off anywhere, `finish` puts
+    it right. Raises NotReady.
     """
     waiting = waiting_file(settings)
     waiting.unlink(missing_ok=True)
@@ -76,5 +77,8 @@ def waiting_file(settings: KeySettings) -> Path:
 
 def _put_in_place(settings: KeySettings) -> None:
     place = settings.data_dir / keys.FILES[keys.SIGNING]
+    aside = place.with_name(f"{place.name}.{Signer(keys.read_key(place)).key[:16]}")
+    if not aside.exists():
+        aside.hardlink_to(place)
     os.replace(waiting_file(settings), place)  # noqa: PTH105 - the rename that replaces
     keys.sync_folder(settings.data_dir)

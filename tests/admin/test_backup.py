@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from registry.admin.ground import open_ready
 from registry.admin.progress import phases
+from registry.admin.serve import look_at_records
+from registry.config import Settings
 from registry.store.engines import SqliteGate
 from tests.admin.conftest import Run
 from tests.admin.test_doctor import examine
@@ -133,6 +136,25 @@ def test_the_doctor_names_a_sqlite_that_is_not_safe(migrated: Run, monkeypatch: 
     monkeypatch.setattr("registry.admin.findings.sqlite_gate", lambda: SqliteGate("3.40.1", False, "delete"))
 
     assert examine(migrated)[1]["database"]["state"] == "warn"
+
+
+@pytest.mark.parametrize(("is_safe", "level"), [(True, "INFO"), (False, "WARNING")])
+def test_a_server_names_its_sqlite_in_the_log(
+    migrated: Run,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_safe: bool,
+    level: str,
+) -> None:
+    monkeypatch.setattr("registry.admin.serve.sqlite_gate", lambda: SqliteGate("3.40.1", is_safe, "delete"))
+    settings = Settings(database_url=f"sqlite:///{folder / 'pratique.db'}", data_dir=folder)
+    caplog.set_level("INFO")
+
+    with open_ready(settings) as database:
+        look_at_records(database, settings)
+
+    assert [one.levelname for one in caplog.records if "SQLite 3.40.1" in one.message] == [level]
 
 
 def test_progress_is_shown_on_a_terminal_only(

@@ -44,6 +44,7 @@ ROUTES: dict[str, frozenset[Role]] = {
     "POST /v1/conflicts/<conflict>/resolve": WORK,
     "GET /v1/events": READ,
     "GET /v1/events/export": READ,
+    "GET /v1/audit/checkpoint": READ,
     "GET /v1/audit/verify": READ,
     "GET /v1/profiles": READ,
     "GET /v1/profiles/<name>": READ,

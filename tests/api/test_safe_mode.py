@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,10 +75,12 @@ def test_a_node_is_told_in_the_line_for_a_shell(lost: Flask, node: Asker) -> Non
 
 
 @pytest.fixture
-def watching(settings: Settings, clock: Clock, tmp_path: Path) -> Background:
+def watching(settings: Settings, clock: Clock, tmp_path: Path) -> Iterator[Background]:
     file = tmp_path / "checkpoints.jsonl"
     file.write_text(json.dumps({"sequence": 900, "hash": "f" * 64}) + "\n")
-    return Background(standing(create_app(replace(settings, checkpoint_file=file), clock=clock)))
+    app = create_app(replace(settings, checkpoint_file=file), clock=clock)
+    yield Background(standing(app))
+    standing(app).database.close_all()
 
 
 def test_a_running_server_notices_that_its_records_were_put_back(watching: Background, anonymous: Asker) -> None:

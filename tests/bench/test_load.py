@@ -26,8 +26,8 @@ def test_a_loaded_fleet_is_what_the_services_would_have_made(empty_database_url:
         verified = verify_chain(snapshot)
         devices = snapshot.all("SELECT COUNT(*) FROM device")
     admitted = [decide_admission(db, machine.node_name(at), policy=Policy(), now=now).admitted for at in range(4)]
-    said = template.report_said(1, "again")
-    same = accept_unchanged(db, said, policy=Policy(), now=now)
+    seen, _ = template.report_said(1, "again")
+    same = accept_unchanged(db, seen, policy=Policy(), now=now).answer
     caller = authenticate(db, machine.secret(2), PEPPER)
     db.close_all()
 

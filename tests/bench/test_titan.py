@@ -165,8 +165,8 @@ def test_the_first_rows_alone_are_a_fleet_too() -> None:
 
 @st.composite
 def fleets(draw: st.DrawFn) -> Lives:
-    """Five cards that go from node to node of three, at any hour, with and without gaps, and fail now and then."""
-    spells: list[Spell] = []
+    """Five cards that go from node to node of three at any hour, beside three that stay, and fail here and there."""
+    spells = [Spell(f"099000000020{number}", f"n{number}", NOON, NOON + 400 * HOUR) for number in (1, 2, 3)]
     faults: dict[tuple[str, str, datetime], Fault] = {}
     for number in range(5):
         serial, at = f"099000000010{number}", NOON
@@ -178,9 +178,11 @@ def fleets(draw: st.DrawFn) -> Lives:
             for hour in hours:
                 code, then = draw(st.sampled_from(sorted(CODES.values()))), since + hour * HOUR
                 # One card fails once at a time: the service takes a second word of it for the same failure.
-                faults.setdefault((serial, code, then), Fault(serial, spells[-1].location, code, then))
-    serials, places = frozenset(one.serial for one in spells), frozenset(one.location for one in spells)
-    return Lives(tuple(spells), tuple(faults.values()), serials, places, max(one.until for one in spells))
+                place = f"n{draw(st.integers(1, 3))}" if draw(st.booleans()) else spells[-1].location
+                faults.setdefault((serial, code, then), Fault(serial, place, code, then))
+    told = tuple(faults.values())
+    serials, places = frozenset(one.serial for one in spells), frozenset(one.location for one in (*spells, *told))
+    return Lives(tuple(spells), told, serials, places, max(one.until for one in spells))
 
 
 @hypothesis.settings(max_examples=15)

@@ -3,13 +3,14 @@
 
 A location is a node that shows what GPU it carries. It reports its whole list when that changes, and its failures when
 they happen, each report the first of a boot: nobody changes a card under power, and these failures end a boot. The
-30-second repeats between are left out, but for one: when another node shows a GPU that this one shows too, it says
-again what it shows, for that is how two nodes come to dispute a unit. Where the file tells of a failure at a location
-that did not show the GPU then, it is not the node that tells of it but an operator: at once, or when some node has
-shown the GPU, for the service takes no failure of what nobody has seen.
+30-second repeats between are left out, but for those of nodes that show one GPU at the same time: that is how they come
+to dispute it. Where the file tells of a failure at a location that did not show the GPU then, it is not the node that
+tells of it but an operator: at once, or when the GPU has been shown by some node, for the service takes no failure of
+what nobody has seen. The node then reports from its next boot.
 
-The clock of the service is the file's time. Each moment is written whole or not at all, and messages have the same ids
-in each run: one that was interrupted goes on in its database where it stopped.
+The clock of the service is the file's time. What lies between two moments of a dispute is told to it as an outage of
+its own, so that the repeats left out make nobody stale. Each moment is written whole or not at all, and messages have
+the same ids in each run: one that was interrupted goes on in its database where it stopped.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from registry.domain.times import parse_rfc3339
 from registry.services.failure_pages import list_failures
 from registry.services.failures import record_failures
 from registry.services.history import list_events
+from registry.services.life import beat
 from registry.services.pages import PageRequest
 from registry.services.profiles import set_profile
 from registry.services.quarantine import OpenQuarantines, open_quarantines
@@ -52,10 +54,11 @@ Message = Report | ReportedFailure
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is told at one time, in this order."""
+    """What is told at one time, in this order. `is_disputed`: by nodes of which two show one GPU."""
 
     at: datetime
     messages: Sequence[Message]
+    is_disputed: bool = False
 
     @property
     def failed(self) -> list[str]:
@@ -83,6 +86,11 @@ class Floor:
     def shows(self, fault: Fault) -> bool:
         """Whether the node where a GPU failed shows it now."""
         return fault.serial in self.lists[fault.location]
+
+    def disputants(self, speakers: set[str]) -> set[str]:
+        """The nodes of which another shows the same GPU, among these and those that dispute one with them."""
+        shown = [self.shown_by[serial] for location in speakers for serial in self.lists[location]]
+        return {one for places in shown if len(places) > 1 for one in places}
 
     def put(self, spell: Spell) -> None:
         """Show a GPU from now on, in the first free slot: at 13 locations stays of two overlap."""
@@ -133,7 +141,12 @@ def moments(lives: Lives) -> Iterator[Moment]:
             gone[spell.until].append(spell)
     floor = Floor()
     for at in sorted({*failed, *gone, *come}):
-        yield Moment(at, list(_messages(floor, at, failed[at], gone[at], come[at])))
+        speakers = {one.location for one in (*failed[at], *gone[at], *come[at])}
+        disputants = floor.disputants(speakers)
+        told = list(_messages(floor, at, failed[at], gone[at], come[at]))
+        disputants |= floor.disputants(speakers)
+        again = [floor.report(location, at, boots=False) for location in sorted(disputants)]
+        yield Moment(at, [*told, *again], is_disputed=bool(again))
 
 
 def _messages(
@@ -145,7 +158,7 @@ def _messages(
     yield from _changes(floor, at, gone, come)
     yield from _in_place(floor, at, late)
     waiting, floor.waiting = floor.waiting, []
-    yield from _elsewhere(floor, [*waiting, *(one for one in late if not floor.shows(one))])
+    yield from _elsewhere(floor, at, [*waiting, *(one for one in late if not floor.shows(one))])
 
 
 def _in_place(floor: Floor, at: datetime, faults: Iterable[Fault]) -> Iterator[Message]:
@@ -158,11 +171,12 @@ def _in_place(floor: Floor, at: datetime, faults: Iterable[Fault]) -> Iterator[M
         yield floor.report(location, at, failures, boots=True)
 
 
-def _elsewhere(floor: Floor, faults: Iterable[Fault]) -> Iterator[Message]:
+def _elsewhere(floor: Floor, at: datetime, faults: Iterable[Fault]) -> Iterator[Message]:
     """An operator tells of the others, once the service has heard of the GPU and of the node."""
     for one in faults:
         if one.serial in floor.shown_by and floor.sent[one.location]:
             yield _told(one)
+            yield floor.report(one.location, at, boots=True)
         else:
             floor.waiting.append(one)
 
@@ -177,12 +191,8 @@ def _changes(floor: Floor, at: datetime, gone: Sequence[Spell], come: Sequence[S
         floor.take(spell)
     for spell in come:
         floor.put(spell)
-    changed = dict.fromkeys(one.location for one in (*gone, *come))
-    for location in changed:
+    for location in dict.fromkeys(one.location for one in (*gone, *come)):
         yield floor.report(location, at, boots=True)
-    touched = {one.serial for one in (*gone, *come)}
-    for location in sorted({place for serial in touched for place in floor.shown_by[serial]} - set(changed)):
-        yield floor.report(location, at, boots=False)
 
 
 # --- how it is told -------------------------------------------------------------------------------------------------
@@ -197,6 +207,7 @@ def replay(db: Database, told: Sequence[Moment], tick: Callable[[Moment], object
     if begun_at is None:
         body = {"gpu": {"count": 1, "models": ["Tesla K20X"]}}
         set_profile(db, PROFILE, body, actor=IMPORTER, now=told[0].at)
+        beat(db, told[0].at, POLICY)
     for moment in told:
         if begun_at is None or moment.at >= begun_at:
             _tell(db, moment)
@@ -210,6 +221,8 @@ def _newest(db: Database) -> datetime | None:
 
 
 def _tell(db: Database, moment: Moment) -> None:
+    if moment.is_disputed:
+        beat(db, moment.at, POLICY)
     for first in range(0, len(moment.messages), TOGETHER):
         with db.write(moment.at):
             for message in moment.messages[first : first + TOGETHER]:

@@ -146,6 +146,15 @@ def test_no_conflict_is_an_empty_list(pratique: Pratique) -> None:
     assert pratique("conflict", "resolve", "x", "--as", "same_device", "--reason", "y").exit_code == 1
 
 
+def test_only_an_admin_may_take_note_of_a_loss_and_only_when_there_is_one(pratique: Pratique) -> None:
+    command = ("service", "acknowledge", "--reason", "seen")
+
+    assert pratique(*command).exit_code == 3
+    told = pratique(*command, who="admin")
+    assert told.exit_code == 1
+    assert "not in safe mode" in told.stderr
+
+
 def test_the_history_is_exported_line_by_line(pratique: Pratique) -> None:
     lines = pratique("events", "export", who="auditor").stdout.splitlines()
     rest = pratique("events", "export", "--after", "5", who="auditor").stdout.splitlines()

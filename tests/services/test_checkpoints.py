@@ -247,6 +247,8 @@ def test_a_kept_key_is_replaced_and_a_rotation_that_broke_off_is_finished(
     assert (done.old_key, done.new_key) == (first, own_key(settings))
     assert (tmp_path / keys.FILES[keys.SIGNING]).stat().st_mode & 0o777 == 0o600
     assert not rotation.finish(db, settings)
+    aside = tmp_path / f"{keys.FILES[keys.SIGNING]}.{done.old_key[:16]}"
+    assert Signer(keys.read_key(aside)).key == first
 
     monkeypatch.setattr(rotation, "_put_in_place", lambda _: None)
     broken_off = rotation.rotate_kept(db, settings, now=now)
