@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from registry.domain.policy import Policy
 from registry.domain.policy_file import PolicyError, parse_policy, thresholds_in
@@ -210,7 +211,7 @@ class Settings:
             found.append(Problem(f"{PREFIX}DATABASE_URL", self.shown_database_url, remedy))
         if self.metrics_bind is not None and not _ADDRESS.fullmatch(self.metrics_bind):
             found.append(Problem(f"{PREFIX}METRICS_BIND", self.metrics_bind, "give HOST:PORT, with a port above 0."))
-        if self.checkpoint_url is not None and not _WEB_ADDRESS.fullmatch(self.checkpoint_url):
+        if self.checkpoint_url is not None and not _is_web_address(self.checkpoint_url):
             remedy = "give http://HOST[:PORT]/PATH or https://…, without a user in it."
             found.append(Problem(f"{PREFIX}CHECKPOINT_URL", None, remedy))
         if self.log_level not in LOG_LEVELS:
@@ -353,6 +354,13 @@ class _Source:
     def raise_problems(self) -> None:
         if self.problems:
             raise ConfigError(tuple(self.problems))
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        return _WEB_ADDRESS.fullmatch(text) is not None and urlsplit(text).port != 0
+    except ValueError:  # a port beyond all ports, or brackets around no address
+        return False
 
 
 def _file_or_off(text: str) -> Path | None:

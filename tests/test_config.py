@@ -183,3 +183,47 @@ def test_a_policy_file_that_is_not_there_and_a_number_in_two_places_are_faults(t
     file = tmp_path / "policy.toml"
     file.write_text("[thresholds]\npass_count = 4\n")
     assert "keep one" in faults(POLICY_FILE=str(file), PASS_COUNT="4")["PASS_COUNT"]
+
+
+def test_checkpoints_go_into_the_data_folder_unless_said_otherwise() -> None:
+    usual = Settings.from_env({"PRATIQUE_DATA_DIR": "/srv/records"})
+    off = Settings.from_env({"PRATIQUE_CHECKPOINT_FILE": "off"})
+    other = Settings.from_env(
+        {
+            "PRATIQUE_CHECKPOINT_FILE": "/mnt/worm/checkpoints.jsonl",
+            "PRATIQUE_CHECKPOINT_URL": "https://audit.example/in?token=secret",
+            "PRATIQUE_ALLOW_PRIVATE_SINKS": "10.0.0.0/8, Audit.internal,",
+        }
+    )
+
+    assert usual.checkpoint_file == Path("/srv/records/checkpoints.jsonl")
+    assert (usual.checkpoint_url, usual.allow_private_sinks) == (None, ())
+    assert off.checkpoint_file is None
+    assert other.checkpoint_file == Path("/mnt/worm/checkpoints.jsonl")
+    assert other.allow_private_sinks == ("10.0.0.0/8", "audit.internal")
+    assert "secret" not in repr(other)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("ftp://audit.example/", "audit.example", "https://", "https://user:secret@audit.example/"),
+        *(
+            "https://audit.example:99999/",
+            "https://[:::]/",
+            "https://audit.example/a b",
+            "https://audit.example/\r\nX: y",
+        ),
+    ],
+)
+def test_an_address_that_nothing_can_be_sent_to_is_refused_and_not_told(url: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Settings.from_env({"PRATIQUE_CHECKPOINT_URL": url})
+
+    assert [one.variable for one in refused.value.problems] == ["PRATIQUE_CHECKPOINT_URL"]
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.1:8080", "https://[2001:db8::1]:443/in", "https://audit.example/a?b=c"])
+def test_an_address_of_the_web_is_taken(url: str) -> None:
+    assert Settings.from_env({"PRATIQUE_CHECKPOINT_URL": url}).checkpoint_url == url

@@ -19,6 +19,9 @@ CHECKS = (
 FIRMWARE = "96.00.74.00.0A"
 """What every GPU runs when nothing is being changed."""
 
+TAG = "rack-00"
+"""What stands on every GPU when nothing is being changed: changing it is news of the device and of nothing else."""
+
 
 def node_name(number: int) -> str:
     """The name of a node."""
@@ -69,9 +72,16 @@ def secret(number: int) -> str:
     return body + checksum_of(body)
 
 
-def report(number: int, report_id: str, *, firmware: dict[int, str] | None = None, ecc: str = "pass") -> dict[str, Any]:
-    """The body of a report. `firmware` gives GPUs by slot another VBIOS."""
-    versions = firmware or {}
+def report(
+    number: int,
+    report_id: str,
+    *,
+    firmware: dict[int, str] | None = None,
+    tags: dict[int, str] | None = None,
+    ecc: str = "pass",
+) -> dict[str, Any]:
+    """The body of a report. `firmware` and `tags` give GPUs by slot another VBIOS or asset tag."""
+    versions, tagged = firmware or {}, tags or {}
     gpus = [
         {
             "kind": "gpu",
@@ -80,6 +90,7 @@ def report(number: int, report_id: str, *, firmware: dict[int, str] | None = Non
             "uuid": gpu_uuid(number, slot),
             "slot": f"0000:{0x10 + slot:02x}:00.0",
             "model": "NVIDIA H100 80GB HBM3",
+            "asset_tag": tagged.get(slot, TAG),
             "firmware": {"vbios": versions.get(slot, FIRMWARE)},
             "readings": {"temperature_celsius": 41, "power_watts": 312},
         }

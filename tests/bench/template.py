@@ -112,20 +112,20 @@ def _live(db: Database, events: int, pepper: bytes, now: datetime) -> None:
     actor, policy = Actor(ActorKind.NODE, machine.node_name(MODEL)), Policy()
     system = Actor(ActorKind.SYSTEM, "pratique")
     create_token(db, role=Role.NODE, name="bench", node=machine.node_name(MODEL), pepper=pepper, actor=system, now=at)
-    firmware: dict[int, str] = {}
-    for number, (slot, version) in enumerate([(0, machine.FIRMWARE)] * 2 + changes + [(0, machine.FIRMWARE)] * 2):
-        firmware[slot] = version
-        seen, read = report_said(MODEL, f"report-{number}", firmware)
+    tags: dict[int, str] = {}
+    for number, (slot, tag) in enumerate([(0, machine.TAG)] * 2 + changes + [(0, machine.TAG)] * 2):
+        tags[slot] = tag
+        seen, read = report_said(MODEL, f"report-{number}", tags)
         answer = accept_glance(db, seen, read, actor=actor, policy=policy, now=at)
         at += timedelta(seconds=STEP_SECONDS)
     assert answer["admission"]["admitted"], answer
 
 
 def report_said(
-    number: int, report_id: str, firmware: dict[int, str] | None = None
+    number: int, report_id: str, tags: dict[int, str] | None = None
 ) -> tuple[Glance, Callable[[], Report]]:
     """The report of a machine as the door reads it: at a glance, and in full."""
-    raw = json.dumps(machine.report(number, report_id, firmware=firmware)).encode()
+    raw = json.dumps(machine.report(number, report_id, tags=tags)).encode()
     body, name = json.loads(raw), machine.node_name(number)
     seen = glance_over(body, name, raw)
     assert seen is not None
@@ -140,7 +140,7 @@ def digests(number: int) -> dict[str, str]:
 
 
 def _changes(db: Database, events: int) -> list[tuple[int, str]]:
-    """Plan firmware changes, one event each, that end where they began: slot and version."""
+    """Plan changes of asset tags, one event each, that end where they began: slot and tag."""
     left = events - 3 - 2 * machine.DEVICES - 2  # token, node, boot; registered and attached; two passes
     first = min(EVENTS_OF_FIRST_GPU, max(left, 0))
     others = max(left - first, 0)
@@ -150,7 +150,7 @@ def _changes(db: Database, events: int) -> list[tuple[int, str]]:
         for slot, count in enumerate(counts):
             if turn < count:
                 is_last = turn == count - 1 or count == 1
-                plan.append((slot, machine.FIRMWARE if is_last else f"96.00.{turn:02d}.00.0B"))
+                plan.append((slot, machine.TAG if is_last else f"rack-{turn + 1:02d}"))
     return plan
 
 
