@@ -62,7 +62,7 @@ PARAMETERS: dict[str, tuple[JsonSchema, str]] = {
     ),
     "proof": (
         {"type": "integer", "minimum": 0, "maximum": INT_LIMIT - 1},
-        "The sequence of a checkpoint that you hold: each entry comes with the proof that it covers it.",
+        "The sequence of a checkpoint that you hold, to have what is told proved to you by it.",
     ),
     "dry_run": ({**_FLAG, "default": False}, "Say what would be done, and do nothing."),
     "since": (_MOMENT, "Not before this time."),

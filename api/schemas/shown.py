@@ -227,9 +227,10 @@ _EVENT = obj(
         "hash": HASH,
     }
 )
+_PROOF = obj({"size": COUNT, "path": listed(HASH)})
 _EVENT["properties"]["proof"] = {
     "description": "Only where it is asked for; null for an entry that the checkpoint does not cover.",
-    "anyOf": [obj({"size": COUNT, "path": listed(HASH)}), {"type": "null"}],
+    "anyOf": [_PROOF, {"type": "null"}],
 }
 
 _CHECKPOINT = obj(
@@ -242,6 +243,7 @@ _CHECKPOINT = obj(
         "signature": {"type": "string", "pattern": "^[0-9a-f]{128}$"},
     }
 )
+_CHECKPOINT["properties"]["proof"] = {**_PROOF, "description": "Only where it is asked for."}
 
 _TOKEN_FIELDS = {
     "id": TEXT,

@@ -33,9 +33,12 @@ def verify() -> Response:
 
 
 @bp.get("/audit/checkpoint")
-@says({200: ref("Checkpoint")}, problems=("not_found",))
+@says({200: ref("Checkpoint")}, query={"proof"}, problems=("not_found",))
 @require(*READERS)
 def checkpoint() -> Response:
-    """Give the newest signed checkpoint of the history, to be kept elsewhere."""
-    query(())
-    return answer(checkpoints.show_newest(database()))
+    """Give the newest signed checkpoint of the history, to be kept elsewhere. With the sequence of an older checkpoint as
+    `proof`, the hashes are added that prove that the history only went on from there.
+    """
+    parameters = query({"proof"})
+    since = number(parameters, "proof", 0) if "proof" in parameters else None
+    return answer(checkpoints.show_newest(database(), since=since))

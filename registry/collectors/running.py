@@ -10,9 +10,9 @@ Runner: TypeAlias = Callable[[Sequence[str]], bytes]
 """Runs a command line and gives its standard output, whatever its exit code. Raises ToolMissing, ToolFailed."""
 
 
-class ToolMissing(Exception):  # noqa: N818 - says what is the matter
+class ToolMissing(Exception):
     """There is no such program here: nothing can be said, and nothing is wrong."""
 
 
-class ToolFailed(Exception):  # noqa: N818 - says what is the matter
+class ToolFailed(Exception):
     """The program is there and gave no answer: it hung, was killed, or printed nothing. What it looks at is unknown."""

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from registry.domain.actors import SYSTEM, Subject, SubjectKind
 from registry.domain.checkpoints import Checkpoint, is_due
-from registry.domain.errors import NotFound, StoreUnavailable
+from registry.domain.errors import FieldError, InvalidField, NotFound, StoreUnavailable
 from registry.domain.events import Draft, EventType
+from registry.domain.merkle import consistency_path
 from registry.domain.times import rfc3339
 from registry.services import keys
 from registry.services.keys import KeySettings
@@ -43,16 +44,28 @@ class CheckpointSettings(KeySettings, Protocol):
         """How long one entry may wait for a checkpoint."""
 
 
-def show_newest(db: Database) -> dict[str, Any]:
-    """Return the newest checkpoint as a document. Raises NotFound before the first, StoreUnavailable."""
+def show_newest(db: Database, *, since: int | None = None) -> dict[str, Any]:
+    """Return the newest checkpoint as a document.
+
+    `since` is the sequence of an older one: `proof` shows then that the history only went on from there. Raises
+    NotFound before the first, InvalidField for a `since` that is not covered, StoreUnavailable.
+    """
     with db.read() as snapshot:
         try:
             found = store.find_newest(snapshot)
         except ValueError as error:
             raise StoreUnavailable("the newest checkpoint cannot be read: run `pratique audit verify`") from error
-    if found is None:
-        raise NotFound("No checkpoint has been signed yet.")
-    return found.to_json()
+        if found is None:
+            raise NotFound("No checkpoint has been signed yet.")
+        return found.to_json() if since is None else {**found.to_json(), "proof": _prove(snapshot, since, found)}
+
+
+def _prove(snapshot: Snapshot, since: int, newest: Checkpoint) -> dict[str, Any]:
+    if not 0 < since <= newest.sequence:
+        detail = f"give the sequence of a checkpoint from 1 to {newest.sequence}"
+        raise InvalidField(f"proof: {detail}", errors=(FieldError("/proof", detail),))
+    path = consistency_path(since, newest.sequence, subtrees.Tree(snapshot).hash_of)
+    return {"size": since, "path": [one.hex() for one in path]}
 
 
 def sign(db: Database, settings: KeySettings, *, now: datetime) -> Checkpoint:

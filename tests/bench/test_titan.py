@@ -185,7 +185,7 @@ def fleets(draw: st.DrawFn) -> Lives:
     return Lives(tuple(spells), told, serials, places, max(one.until for one in spells))
 
 
-@hypothesis.settings(max_examples=15)
+@hypothesis.settings(max_examples=10)
 @hypothesis.given(lives=fleets())
 def test_any_fleet_is_remembered_as_it_was(sqlite_template: Path, lives: Lives) -> None:
     with tempfile.TemporaryDirectory() as folder:

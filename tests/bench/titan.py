@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plot", type=Path, help="draw the policies into this SVG")
     parser.add_argument("--json", type=Path, help="write all figures into this file")
     asked = parser.parse_args(arguments)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     with tempfile.TemporaryDirectory(prefix="titan-") as folder:
         url = asked.database or f"sqlite:///{Path(folder) / 'titan.db'}"
         migrate(url)

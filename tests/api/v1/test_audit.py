@@ -11,7 +11,7 @@ from flask import Flask
 from api.context import standing
 from api.v1 import audit as door
 from registry.config import Settings
-from registry.domain.merkle import leaf_of, root_by_inclusion
+from registry.domain.merkle import is_consistent, leaf_of, root_by_inclusion
 from registry.services import checkpoints
 from tests.api.conftest import Asker
 from tests.clock import Clock
@@ -94,3 +94,22 @@ def test_a_long_history_is_verified_in_parts(
     assert (first["ok"], first["entries"], first["next"], first["checkpoints"]) == (True, 40, 40, 0)
     assert (rest["ok"], rest["next"], rest["checkpoints"]) == (True, None, 1)
     assert first["entries"] + rest["entries"] == rest["head_sequence"]
+
+
+def test_a_newer_checkpoint_is_proved_to_go_on_from_an_older_one(
+    auditor: Asker, fleet: Fleet, settings: Settings
+) -> None:
+    write_many(fleet.db, fleet.clock.now, 300)
+    old = sign(fleet, settings)
+    write_many(fleet.db, fleet.clock.now, 500)
+    new = sign(fleet, settings)
+
+    found = auditor.get(f"/v1/audit/checkpoint?proof={old['sequence']}").json
+
+    path = [bytes.fromhex(one) for one in found.pop("proof")["path"]]
+    assert found == new
+    roots = [bytes.fromhex(one["root"]) for one in (old, new)]
+    assert is_consistent(old["sequence"], roots[0], new["sequence"], roots[1], path)
+    assert not is_consistent(old["sequence"], roots[1], new["sequence"], roots[1], path)
+    for wrong in (0, new["sequence"] + 1):
+        assert auditor.get(f"/v1/audit/checkpoint?proof={wrong}").json["code"] == "invalid_field"
