@@ -48,6 +48,9 @@ The words
     sign of life   what the service writes every few seconds, so that its absence shows.
     outage         a gap in the service's own signs of life; left out of all ages.
     checkpoint     a signed head of the history, kept outside the database.
+    rotation       one signing key handed over to another; each signs both.
+    sink           where checkpoints go: a file, an address.
+    subtree        a kept part of the tree of hashes over the history, whose root a checkpoint signs.
     alarm          the history lacks what a checkpoint, or a database that was replaced, says of it.
     safe mode      an alarm stands: nobody is admitted until an administrator takes note of what is lost.
     backup         one moment of the records in one file; its manifest says beside it what it holds.

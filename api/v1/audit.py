@@ -36,7 +36,7 @@ def verify() -> Response:
 @says({200: ref("Checkpoint")}, query={"proof"}, problems=("not_found",))
 @require(*READERS)
 def checkpoint() -> Response:
-    """Give the newest signed checkpoint of the history, to be kept elsewhere. With the sequence of an older checkpoint as
+    """Give the newest signed checkpoint of the history, to be kept elsewhere. With the sequence of an older one as
     `proof`, the hashes are added that prove that the history only went on from there.
     """
     parameters = query({"proof"})

@@ -67,7 +67,10 @@ def _address(settings: Settings, snapshot: Snapshot) -> Finding:
     if settings.checkpoint_url is None:
         return Finding(name, State.SKIPPED, "not set")
     state = store.find_sink(snapshot, name_of(settings.checkpoint_url))
-    waiting = len(store.list_statements(snapshot, state.event, 100))
+    try:
+        waiting = len(store.list_statements(snapshot, state.event, 100))
+    except ValueError as error:
+        return Finding(name, State.FAIL, f"one that waits cannot be read: {error}", "Run `pratique audit verify`.")
     told = f"{waiting if waiting < 100 else 'a hundred or more'} wait to be sent" if waiting else "it has all of them"
     if state.error is not None:
         return Finding(name, State.WARN, f"{told}: {state.error}", "See whether it can be reached and takes them.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from registry.domain.checkpoints import Checkpoint, KeyChain, Rotation, Statement, UnknownKey, parse_statement
-from registry.domain.errors import InvalidField
+from registry.domain.errors import FieldError, InvalidField
 from registry.services import checkpoints
 from registry.services.keys import KeySettings
 from registry.services.signing import is_signed
@@ -68,9 +68,13 @@ def verify(
     a part only. Returns `ok`, `entries`, `head_sequence`, `head_hash`, `bad` and `reason` of the first fault or null,
     how many `checkpoints` agreed, and `next`, the entry to go on after or null.
 
-    Raises InvalidField for a held checkpoint that is not signed by a key that can be believed.
+    Raises InvalidField for a held checkpoint whose signature cannot be believed, and for an `after` that is
+    beyond the head.
     """
     with db.read() as snapshot:
+        if after > (head := snapshot.sequence()):
+            detail = f"the history has {head} entries"
+            raise InvalidField(f"after: {detail}", errors=(FieldError("/after", detail),))
         chain = _chain(key, (*held.rotations, *store.list_rotations(snapshot)))
         for one in held.checkpoints:
             _check_held(chain, one)

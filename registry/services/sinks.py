@@ -6,6 +6,7 @@ The history itself is the queue: a sink that was away gets what it lacks, and no
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -15,10 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from registry.domain.checkpoints import Statement, parse_statement
 from registry.services import sending
+from registry.services.keys import sync_folder
 from registry.services.sending import NotSent
 from registry.store import checkpoints as store
 from registry.store.alarms import find_alarm
@@ -27,7 +29,7 @@ from registry.store.database import Database
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 100
+AT_ONCE = 1000
 """Statements that a file takes in one round."""
 
 SENT_AT_ONCE = 10
@@ -67,9 +69,10 @@ def tend(db: Database, settings: SinkSettings, *, now: datetime) -> list[str]:
     for what, work in (("file", _tend_file), ("address", _tend_address)):
         try:
             work(db, settings, now)
-        except SinkFailed as error:
-            log.warning("the %s of checkpoints: %s", what, error)
-            failed.append(str(error))
+        except (SinkFailed, ValueError) as error:
+            sentence = str(error) if isinstance(error, SinkFailed) else f"a checkpoint cannot be read: {error}"
+            log.warning("the %s of checkpoints: %s", what, sentence)
+            failed.append(sentence)
     return failed
 
 
@@ -100,16 +103,24 @@ def append_to_file(db: Database, path: Path | None) -> int:
             fcntl.flock(file, fcntl.LOCK_EX)
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - TAIL_BYTES, 0))
-            tail = file.read()
+            tail = file.read(TAIL_BYTES)
             lines = [write_line(one) for one in _lacking(db, path, tail)]
-            # A line that a power loss has cut off is left as it is, and ended.
-            cut = b"\n" if tail and not tail.endswith(b"\n") and lines else b""
             if lines:
-                file.write(cut + "".join(lines).encode())
-                os.fsync(file.fileno())
+                # A line that a power loss has cut off is left as it is, and ended.
+                cut = b"\n" if tail and not tail.endswith(b"\n") else b""
+                _write(file, cut + "".join(lines).encode())
+            if not size:
+                sync_folder(path.parent)  # else the file may lose its name with the power
     except OSError as error:
         raise SinkFailed(f"the file {path} cannot be written: {error.strerror}") from error
     return len(lines)
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    """Write all of it, durably. Raises OSError, also for a disk that takes a part only."""
+    if file.write(data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.fsync(file.fileno())
 
 
 def _read_end(tail: bytes) -> Iterator[Statement]:

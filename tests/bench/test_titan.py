@@ -228,5 +228,13 @@ def test_the_drawing_tells_its_figures_in_words() -> None:
 
 
 @pytest.mark.skipif(not PUBLIC.is_file(), reason="the published table is not here")
-def test_the_arithmetic_gives_the_published_figures() -> None:
-    assert count(read_lives(PUBLIC)) == PUBLISHED
+def test_the_arithmetic_gives_the_published_figures_and_the_readme_tells_them() -> None:
+    lives = read_lives(PUBLIC)
+    counted = count(lives)
+    found = outcomes(lives, {number: holds_at(lives, number) for number in WORDS})
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert counted == PUBLISHED
+    assert titan_plot.draw(counted, found) == (ROOT / "docs" / "titan.svg").read_text(encoding="utf-8")
+    for _, *figures in titan_plot.policy_rows(found):
+        assert f" | {' | '.join(figures)} |" in readme

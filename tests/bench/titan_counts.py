@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import TypeVar
 
 from tests.bench.titan_rows import CODES, Fault, Lives, Spell
 
@@ -20,6 +21,8 @@ EPISODE = timedelta(hours=24)
 
 YEAR = timedelta(days=365.25)
 DAY = timedelta(days=1)
+
+Item = TypeVar("Item", Spell, Fault)
 
 EPISODES_HELD_AT = (1, 2, 3)
 """The policies compared: a board is held when its first, its second, or only its third episode begins."""
@@ -208,8 +211,8 @@ def in_place_at_end(lives: Lives, serials: Collection[str]) -> set[str]:
     return {one.serial for one in lives.spells if one.until == lives.end} & set(serials)
 
 
-def _by_serial(items: Iterable[Spell] | Iterable[Fault]) -> dict[str, list]:
-    found: dict[str, list] = defaultdict(list)
+def _by_serial(items: Iterable[Item]) -> dict[str, list[Item]]:
+    found: dict[str, list[Item]] = defaultdict(list)
     for one in items:
         found[one.serial].append(one)
     return found

@@ -31,7 +31,15 @@ STYLE = """
       .small { fill: #9ea7b1; }
     }"""
 
-HEADS = ("held at", "boards held", "episodes averted", "GPU-days withheld", "GPU-days each", "never failed again", "in no node again")
+HEADS = (
+    "held at",
+    "boards held",
+    "episodes averted",
+    "GPU-days withheld",
+    "GPU-days each",
+    "never failed again",
+    "in no node again",
+)
 
 
 def comparison(expected: Mapping[str, float], got: Mapping[str, float]) -> Table:

@@ -52,13 +52,7 @@ def remember(db: Database, now: datetime, tick: Callable[[str], object]) -> Memo
     tick("history")
     spells = tuple(_spells(_items(lambda page: list_events(db, {}, page)), now))
     tick("quarantines")
-    held_at = {
-        number: {
-            one["target"]["device"]: parse_rfc3339(one["opened_at"])
-            for one in _items(lambda page, by=holder: list_quarantines(db, {"owner": str(by)}, page, now=now))
-        }
-        for number, holder in HOLDERS.items()
-    }
+    held_at = {number: dict(_held(db, str(holder), now)) for number, holder in HOLDERS.items()}
     refused = frozenset(
         reason["device"]["serial"]
         for node in shown
@@ -86,6 +80,11 @@ def _faults(db: Database, code: str) -> Iterator[Fault]:
         yield Fault(one["serial"], one["node"], code, first, one["count"] - len(last))
         for at in last:
             yield Fault(one["serial"], one["node"], code, at)
+
+
+def _held(db: Database, owner: str, now: datetime) -> Iterator[tuple[str, datetime]]:
+    for one in _items(lambda page: list_quarantines(db, {"owner": owner}, page, now=now)):
+        yield one["target"]["device"], parse_rfc3339(one["opened_at"])
 
 
 def _spells(events: Iterable[Mapping[str, Any]], now: datetime) -> Iterator[Spell]:

@@ -9,8 +9,8 @@ tells of it but an operator: at once, or when the GPU has been shown by some nod
 what nobody has seen. The node then reports from its next boot.
 
 The clock of the service is the file's time. What lies between two moments of a dispute is told to it as an outage of
-its own, so that the repeats left out make nobody stale. Each moment is written whole or not at all, and messages have
-the same ids in each run: one that was interrupted goes on in its database where it stopped.
+its own, so that the repeats left out make nobody stale. Messages have the same ids in each run, and a message that is
+known changes nothing: a run that was interrupted goes on in its database with the moment where it stopped.
 """
 
 from __future__ import annotations
@@ -132,7 +132,9 @@ def _entry(serial: str, slot: int) -> DeviceEntry:
 
 def moments(lives: Lives) -> Iterator[Moment]:
     """Give everything that is told, in the order of time."""
-    failed, gone, come = defaultdict(list), defaultdict(list), defaultdict(list)
+    failed: defaultdict[datetime, list[Fault]] = defaultdict(list)
+    gone: defaultdict[datetime, list[Spell]] = defaultdict(list)
+    come: defaultdict[datetime, list[Spell]] = defaultdict(list)
     for fault in lives.faults:
         failed[fault.at].append(fault)
     for spell in lives.spells:
@@ -141,7 +143,7 @@ def moments(lives: Lives) -> Iterator[Moment]:
             gone[spell.until].append(spell)
     floor = Floor()
     for at in sorted({*failed, *gone, *come}):
-        speakers = {one.location for one in (*failed[at], *gone[at], *come[at])}
+        speakers = {one.location for one in failed[at]} | {one.location for one in (*gone[at], *come[at])}
         disputants = floor.disputants(speakers)
         told = list(_messages(floor, at, failed[at], gone[at], come[at]))
         disputants |= floor.disputants(speakers)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -314,3 +315,23 @@ def test_a_held_checkpoint_of_a_stranger_is_refused(db: Database, now: datetime,
         verify(db, held=Held((make_checkpoint(TWO, 3),)), key=KEY)
     with pytest.raises(InvalidField, match="no key"):
         verify(db, held=Held((signed,)), key=None)
+
+
+def test_what_is_signed_while_others_write_covers_what_it_says(db: Database, now: datetime, settings: Settings) -> None:
+    held: list[Checkpoint] = []
+
+    def write(count: int) -> None:
+        for _ in range(count):
+            write_many(db, now, 1)
+        db.close()
+
+    writers = [threading.Thread(target=write, args=(40,)) for _ in range(3)]
+    for one in writers:
+        one.start()
+    while any(one.is_alive() for one in writers):
+        held.append(sign(db, now, settings))
+    for one in writers:
+        one.join()
+
+    found = verify(db, held=Held(tuple(held)), key=KEY)
+    assert (found["ok"], found["checkpoints"], found["entries"]) == (True, 2 * len(held), 120 + len(held))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from registry.services.outside import newest_outside_checkpoint, outside_checkpo
 from registry.services.sending import NotSent
 from registry.services.sinks import SinkFailed, append_to_file, send_pending, write_line
 from registry.store.database import Database
+from tests.forgery import forge
 from tests.services.signed import KEY, make_settings, sign, write_many
 from tests.store.drafts import ALICE
 
@@ -120,6 +122,21 @@ def test_a_file_that_cannot_be_written_is_said_and_stops_nobody(
     assert len(told) == 1
     assert "cannot be written" in told[0]
     assert told[0] in caplog.text
+
+
+def test_a_checkpoint_that_somebody_edited_is_said(db: Database, now: datetime, settings: Settings) -> None:
+    sign_more(db, now, settings)
+    edit = "UPDATE event SET body = replace(body, '\"root\":\"', '\"root\":\"x') WHERE type = 'checkpoint.signed'"
+    forge(db, now, lambda tx, *_: tx.execute(edit), 0, Random())
+
+    assert "a checkpoint cannot be read: root is not" in sinks.tend(db, settings, now=now)[0]
+
+
+def test_a_full_disk_is_said(db: Database, now: datetime, settings: Settings) -> None:
+    sign_more(db, now, settings)
+
+    with pytest.raises(SinkFailed, match="/dev/full cannot be written: No space left"):
+        append_to_file(db, Path("/dev/full"))
 
 
 def test_no_file_and_no_address_are_no_fault(db: Database, now: datetime, tmp_path: Path) -> None:

@@ -113,3 +113,14 @@ def test_a_newer_checkpoint_is_proved_to_go_on_from_an_older_one(
     assert not is_consistent(old["sequence"], roots[1], new["sequence"], roots[1], path)
     for wrong in (0, new["sequence"] + 1):
         assert auditor.get(f"/v1/audit/checkpoint?proof={wrong}").json["code"] == "invalid_field"
+
+
+def test_nothing_is_said_of_what_is_beyond_the_head(auditor: Asker, fleet: Fleet) -> None:
+    write_many(fleet.db, fleet.clock.now, 3)
+    head = auditor.get("/v1/audit/verify").json["head_sequence"]
+
+    at_head = auditor.get(f"/v1/audit/verify?after={head}").json
+    beyond = auditor.get(f"/v1/audit/verify?after={head + 1}")
+
+    assert (at_head["ok"], at_head["entries"], at_head["next"]) == (True, 0, None)
+    assert (beyond.status_code, beyond.json["code"]) == (422, "invalid_field")
