@@ -100,7 +100,9 @@ def is_told(snapshot: Snapshot, reported: ReportedFailure, node_scope: str, now:
 
 
 def _is_old(known: Told, reported: ReportedFailure, now: datetime) -> bool:
-    return reported.last_at is None or min(reported.last_at, now) <= known.at
+    if reported.last_at is None:
+        return reported.count <= known.count
+    return min(reported.last_at, now) <= known.at
 
 
 def _digest(reported: ReportedFailure) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from registry.domain.actors import Actor, Subject, SubjectKind
@@ -26,6 +26,11 @@ from registry.store.sights import Told
 
 MAINTENANCE, INJECTED = "maintenance", "injected"
 """Why a fault has no effect: its time falls into maintenance of its node, or somebody made it for a test."""
+
+
+SAME_LINE = timedelta(seconds=2)
+"""How far apart one line of a log may be in two readings: dmesg adds the time since boot to a boot time that it makes
+anew at each run, of a clock that is being set (https://man7.org/linux/man-pages/man1/dmesg.1.html, `--ctime`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +86,18 @@ def _again(tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at:
     """A boot shows a fault that it has shown before: one fault, counted, whose newest sight has effect.
 
     The same time again is the same sight, and an older one only completes what rules count. What somebody has withdrawn
-    stays withdrawn. The message is kept in any case, so that its id is its own.
+    stays withdrawn. The message of a person is kept in any case, so that its id is its own.
     """
     reported = told.reported
-    is_known = seen.state != "active" or (reported.occurred_at is not None and sights.is_seen_at(tx, seen, at))
-    times = 0 if is_known else reported.count
+    give = SAME_LINE if told.is_of_report else timedelta(0)
+    is_dated = reported.occurred_at is not None
+    is_known = seen.state != "active" or (is_dated and sights.is_seen_at(tx, seen, at, give=give))
     first_at = min(reported.occurred_at or at, at)
-    sights.insert_told(tx, Told(seen, told.id_scope, reported.failure_id, told.digest, first_at, at, times))
+    # The same burst, read again when it had gone on: what it counted then is counted.
+    before = sights.count_begun_at(tx, seen, first_at, give=give) if give and is_dated else 0
+    times = 0 if is_known else max(1, reported.count - before)
+    if times or not told.is_of_report:  # a log that is read all day would fill the table with one line
+        sights.insert_told(tx, Told(seen, told.id_scope, reported.failure_id, told.digest, first_at, at, times))
     counted = sights.count_again(tx, seen, at, times) if times else seen
     newest = _seen(counted, reported, at)
     if not told.is_of_report:  # a log repeats itself at every report; what somebody comes to tell is an act of theirs

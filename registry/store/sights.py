@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from registry.domain.rules import Sight
 from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
@@ -60,14 +60,22 @@ def insert_told(tx: Transaction, told: Told) -> None:
     )
 
 
-def is_seen_at(snapshot: Snapshot, failure: Failure, at: datetime) -> bool:
-    """Tell whether a failure was seen at this very time, or within a burst that holds it."""
-    moment = to_micros(at)
+def is_seen_at(snapshot: Snapshot, failure: Failure, at: datetime, *, give: timedelta = timedelta(0)) -> bool:
+    """Tell whether a failure was seen at this time, give or take so much, or within a burst that holds it."""
     row = snapshot.one(
         "SELECT 1 FROM sight WHERE failure = ? AND count > 0 AND first_at <= ? AND at >= ? LIMIT 1",
-        (failure.id, moment, moment),
+        (failure.id, to_micros(at + give), to_micros(at - give)),
     )
     return row is not None
+
+
+def count_begun_at(snapshot: Snapshot, failure: Failure, first_at: datetime, *, give: timedelta) -> int:
+    """Return how often a failure was seen in bursts that began at this time, give or take so much."""
+    row = snapshot.one(
+        "SELECT SUM(count) FROM sight WHERE failure = ? AND first_at BETWEEN ? AND ?",
+        (failure.id, to_micros(first_at - give), to_micros(first_at + give)),
+    )
+    return int(row[0] or 0) if row else 0
 
 
 def count_again(tx: Transaction, failure: Failure, at: datetime, times: int) -> Failure:

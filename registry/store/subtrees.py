@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from registry.domain.merkle import Frontier, join, leaf_of, peaks_of, root_of, split
+from registry.domain.merkle import Frontier, Range, join, leaf_of, peaks_of, root_of, split
 from registry.store.snapshots import Row, Snapshot, Transaction
 
 LEVEL = 8
@@ -28,6 +28,7 @@ class Tree:
         self._snapshot = snapshot
         self._kept = covered(snapshot)
         self._blocks: dict[int, list[bytes]] = {}
+        self._known: dict[Range, bytes] = {}
 
     def root(self, size: int) -> bytes:
         """Give the root over the first so many entries, all of which must be there."""
@@ -39,6 +40,11 @@ class Tree:
 
         Raises LookupError when an entry or a kept subtree in it is missing.
         """
+        if (start, end) not in self._known:
+            self._known[start, end] = self._find(start, end)
+        return self._known[start, end]
+
+    def _find(self, start: int, end: int) -> bytes:
         size = end - start
         if size >= BLOCK and not size & (size - 1) and end <= self._kept:
             return self._read(end, size.bit_length() - 1)
