@@ -14,7 +14,9 @@ def read(fleet: Fleet, *, late: float, count: int = 1, lasted: float = 0.0) -> N
     """A report with a burst of Xid 43 that began a minute after the test; `late` is how dmesg errs."""
     first = NOON + timedelta(seconds=60 + late)
     last = first + timedelta(seconds=lasted)
-    fault = ReportedFailure(f"log-{late}-{count}", "xid_43", slot=gpu(1).slot, occurred_at=first, last_at=last, count=count)
+    fault = ReportedFailure(
+        f"log-{late}-{count}", "xid_43", slot=gpu(1).slot, occurred_at=first, last_at=last, count=count
+    )
     fleet.clock.advance(30)
     fleet.report(devices=[gpu(1)], checks=passing(*CLEAN_GPU), failures=(fault,))
 
