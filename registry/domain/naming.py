@@ -12,9 +12,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from registry.domain.identifiers import is_mig_name, normalise_slot, usable_serial, usable_uuid
 from registry.domain.reports import CheckResult, DeviceEntry, Report, ReportedFailure, device_by_index
 
 _COUNTED = re.compile(r"([a-z]{1,16}):(0|[1-9][0-9]{0,8})")
+
+
+def names_another(ref: str | None, *, serial: str | None, uuid: str | None) -> bool:
+    """Tell whether a reference contradicts what is known of the unit in a slot: then it means another card.
+
+    What is no usable identifier, or of a sort that the unit is not known by, contradicts nothing.
+    """
+    if ref is None or is_counted(ref) or is_mig_name(ref) or normalise_slot(ref) is not None:
+        return False
+    as_uuid = usable_uuid(ref)
+    if as_uuid is not None and as_uuid.startswith("GPU-"):
+        return uuid is not None and uuid != as_uuid
+    return serial is not None and usable_serial(ref) not in (None, serial)
 
 
 def is_counted(ref: str | None) -> bool:

@@ -24,7 +24,7 @@ from registry.domain.reports import ReportedFailure
 from registry.services import withholding
 from registry.services.effects import take_effect
 from registry.services.failure_pages import get_failure, shown
-from registry.services.locating import Located, locate
+from registry.services.locating import Located, locate, may_be
 from registry.services.recording import Message, go_on, put_on_record, record_event
 from registry.store import devices, failures, nodes, placements, sights
 from registry.store.database import Database, Snapshot, Transaction
@@ -131,6 +131,8 @@ def attach_waiting(
         if place is None or not is_of_boot:
             continue
         device = devices.get_devices(tx, [place.device_id])[place.device_id]
+        if not may_be(failure.ref, device):
+            continue
         failures.attach(tx, failure, device_id=device.id, board_id=device.board_id)
         attached = replace(failure, device_id=device.id, board_id=device.board_id, is_unattached=False)
         record_event(tx, attached, device, node, actor, {"attached": True})

@@ -16,6 +16,7 @@ from registry.domain.errors import (
 )
 from registry.domain.events import Draft, EventType
 from registry.domain.identifiers import normalise_slot, parse_slice
+from registry.domain.naming import names_another
 from registry.domain.reports import ReportedFailure
 from registry.services.targets import candidates, find_units, get_unit
 from registry.store import devices, nodes, placements
@@ -110,7 +111,8 @@ def _with_device(
     if device is None:
         if (reported.node or node_scope) is None:
             return Located(None, None, None, None)
-        return _in_place(tx, reported, reported.node or node_scope, slot, None, is_past=False)
+        there = _in_place(tx, reported, reported.node or node_scope, slot, None, is_past=False)
+        return there if there.device is None or may_be(reported.device, there.device) else replace(there, device=None)
     wanted = reported.node or node_scope
     mine = [one for one in placements.of_device(tx, device.id) if wanted in (None, one.node)]
     at = reported.occurred_at or tx.now
@@ -124,6 +126,11 @@ def _with_device(
         raise NotFound(f"No node named {wanted} has reported.")
     boot = _current_boot(tx, node)
     return Located(device, node, boot, then[0].slot if then else slot)
+
+
+def may_be(ref: str | None, device: Device) -> bool:
+    """Tell whether the unit in a slot may be the one that a fault names. A card that was named is not another one."""
+    return not names_another(ref, serial=device.serial, uuid=device.uuid)
 
 
 def _in_place(

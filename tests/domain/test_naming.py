@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from registry.domain.naming import Roll, has_counted, is_counted, lay_to_node, told_in_boot, without_device
+from registry.domain.naming import (
+    Roll,
+    has_counted,
+    is_counted,
+    lay_to_node,
+    names_another,
+    told_in_boot,
+    without_device,
+)
 from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Report, ReportedFailure, device_by_index
 
 FAIL = CheckStatus.FAIL
@@ -146,3 +154,25 @@ def test_a_fault_without_a_time_is_told_once_in_a_boot_and_one_with_a_time_once(
 
     assert told_in_boot(undated, "b-1") == told_in_boot(undated, "b-1") != told_in_boot(undated, "b-2")
     assert told_in_boot(dated, "b-1") == dated
+
+
+@pytest.mark.parametrize(
+    ("ref", "serial", "uuid", "another"),
+    [
+        (None, "1650", "GPU-00000000-0000-4000-8000-000000000001", False),
+        ("1650", "1650", None, False),
+        ("1651", "1650", None, True),
+        ("1651", None, "GPU-00000000-0000-4000-8000-000000000001", False),
+        ("[N/A]", "1650", None, False),
+        ("0000:10:00.0", "1650", None, False),
+        ("gpu:3", "1650", None, False),
+        ("GPU-00000000-0000-4000-8000-00000000000A", "1650", "GPU-00000000-0000-4000-8000-00000000000a", False),
+        ("GPU-00000000-0000-4000-8000-000000000002", "1650", "GPU-00000000-0000-4000-8000-000000000001", True),
+        ("GPU-00000000-0000-4000-8000-000000000002", "1650", None, False),
+        ("MIG-GPU-00000000-0000-4000-8000-000000000002/1/0", "1650", None, False),
+    ],
+)
+def test_what_contradicts_the_unit_in_a_slot_means_another_card(
+    ref: str | None, serial: str | None, uuid: str | None, another: bool
+) -> None:
+    assert names_another(ref, serial=serial, uuid=uuid) is another

@@ -155,3 +155,21 @@ def test_a_burst_that_goes_on_is_one_fault_with_its_count_and_last_time(fleet: F
     (failure,) = recorded(fleet)
     assert failure["count"] == 5
     assert failure["last_at"].startswith((first_at + timedelta(seconds=5)).strftime("%Y-%m-%dT%H:%M:%S"))
+
+
+def test_a_fault_of_a_named_card_is_never_laid_to_another_one_in_the_slot(fleet: Fleet) -> None:
+    fleet.admit()
+
+    by_serial = fleet.fail("xid_79", node="node-a", slot=gpu(1).slot, device="1650000009999")["failure"]
+    by_uuid = fleet.fail("xid_79", node="node-a", slot=gpu(1).slot, device=uuid(99))["failure"]
+
+    assert [one["device"] for one in (by_serial, by_uuid)] == [None, None]
+    assert fleet.codes() == ["fault_unattached", "fault_unattached", "passes_insufficient"]
+
+
+def test_a_slot_says_which_card_is_meant_where_its_name_says_nothing(fleet: Fleet) -> None:
+    fleet.admit()
+
+    failure = fleet.fail("xid_79", node="node-a", slot=gpu(1).slot, device="[N/A]")["failure"]
+
+    assert failure["serial"] == serial(1)
