@@ -12,7 +12,7 @@ comma := ,
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run install test test-browser check check-static bench format lock clean
+.PHONY: help demo run install test test-browser check check-static bench scorecard format lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,10 @@ bench: $(STAMP) ## Measure through HTTP on both engines (BENCH=full: a million d
 	$(BIN)/python -m tests.bench.http $(if $(filter full,$(BENCH)),--sizes small$(comma)large) \
 		$(if $(BENCH_DATA),--data $(BENCH_DATA))
 	$(BIN)/python -m tests.bench.agent_cost
+
+scorecard: $(STAMP) ## Measure the promises under faults, resumable, into SCORECARD.md (ROW=3, SHARE=0.1, N=, SEED=, ENGINE=)
+	$(BIN)/python -m tests.scorecard $(addprefix --row ,$(ROW)) $(addprefix --share ,$(SHARE)) $(addprefix --n ,$(N)) \
+		$(addprefix --seed ,$(SEED)) $(addprefix --engine ,$(ENGINE))
 
 format: $(STAMP) ## Put the code into the house's form
 	$(BIN)/ruff format .

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from registry.collectors import (
+    boot,
     dcgm_diag,
     dcgm_health,
     dmi,
@@ -32,10 +33,11 @@ _Said = TypeVar("_Said")
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a part does not say itself: which boot the report is from, and when it came."""
+    """What a part does not say itself: which boot the report is from, when that began if it is told, when it came."""
 
     boot_id: str
     received_at: datetime
+    boot_time: datetime | None = None
 
 
 GPU_PARTS: Mapping[str, Parser] = {
@@ -58,11 +60,16 @@ of a slot, and `efa_0` is none."""
 FINDING_PARTS: Mapping[str, Callable[[bytes, Receipt], Findings]] = {
     "dcgm_health": lambda data, _: dcgm_health.parse(data),
     "dcgm_diag": lambda data, _: dcgm_diag.parse(data),
-    "kernel_log": lambda data, at: kernel_log.parse(data, received_at=at.received_at, boot_id=at.boot_id),
+    "kernel_log": lambda data, at: kernel_log.parse(
+        data, received_at=at.received_at, boot_time=at.boot_time, boot_id=at.boot_id
+    ),
     "node_conditions": lambda data, _: node_conditions.parse(data),
     "dmidecode": lambda data, _: dmi.parse(data),
 }
 """What is no list: results, faults, and what the host is."""
+
+BOOT_PART = "proc_stat"
+"""What tells when the boot began: it makes dates of the time since boot that dmesg prints."""
 
 COMMANDS: Mapping[str, str] = {
     "nvidia_smi_xml": "nvidia-smi -q -x",
@@ -76,10 +83,19 @@ COMMANDS: Mapping[str, str] = {
     "dcgm_health": "dcgmi health -c -j",
     "dcgm_diag": "dcgmi diag -r N -j",
     "kernel_log": "dmesg or journalctl -k",
+    "proc_stat": "cat /proc/stat",
     "node_conditions": "kubectl get node NAME -o json",
     "dmidecode": "dmidecode",
 }
 """Every raw part, and what prints it."""
+
+
+def read_boot_time(data: bytes) -> datetime:
+    """Return when the boot began, by the node's own clock. Raises PartUnreadable."""
+    found = boot.parse_boot_time(data)
+    if found is None:
+        raise PartUnreadable("it has no line btime; send /proc/stat as it is")
+    return found
 
 
 def read_part(name: str, read: Callable[[], _Said]) -> _Said:

@@ -19,8 +19,18 @@ from werkzeug.datastructures import Headers
 from werkzeug.formparser import MultiPartParser
 
 from api.parts_together import with_efas, with_findings, with_gpus
-from api.report_parts import COMMANDS, EFA_PARTS, FINDING_PARTS, GPU_PARTS, Receipt, read_part
-from api.reports_body import FIELDS, LISTS, Errors, read_fields, refuse
+from api.report_parts import (
+    BOOT_PART,
+    COMMANDS,
+    EFA_PARTS,
+    FINDING_PARTS,
+    GPU_PARTS,
+    Receipt,
+    read_boot_time,
+    read_part,
+)
+from api.reports_body import FIELDS, LISTS, read_fields, refuse
+from api.reports_values import Errors
 from api.text import pointer, read_json
 from registry.domain.errors import FieldError, InvalidField, MalformedBody
 from registry.domain.reports import Report
@@ -78,7 +88,8 @@ def report_of_parts(parts: Parts, node: str, received_at: datetime) -> Report:
     sent = parts.raw
     gpus = [read_part(name, partial(parse, sent[name])) for name, parse in GPU_PARTS.items() if name in sent]
     efas = [read_part(name, partial(parse, sent[name])) for name, parse in EFA_PARTS.items() if name in sent]
-    receipt = Receipt(report.boot_id, received_at)
+    boot_time = read_part(BOOT_PART, partial(read_boot_time, sent[BOOT_PART])) if BOOT_PART in sent else None
+    receipt = Receipt(report.boot_id, received_at, boot_time)
     findings = [
         read_part(name, partial(parse, sent[name], receipt)) for name, parse in FINDING_PARTS.items() if name in sent
     ]

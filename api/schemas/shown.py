@@ -108,7 +108,16 @@ _LISTED = obj(
     }
 )
 _FINDING = obj({"device": MAYBE, "status": word(CheckStatus), "code": MAYBE, "message": MAYBE})
-_CHECK = obj({"name": TEXT, "status": word(CheckStatus), "since": TIME, "at": TIME, "findings": listed(_FINDING)})
+_CHECK = obj(
+    {
+        "name": TEXT,
+        "status": word(CheckStatus),
+        "since": TIME,
+        "at": TIME,
+        "run_id": TEXT,
+        "findings": listed(_FINDING),
+    }
+)
 _WAIVER = obj(
     {
         "id": TEXT,

@@ -50,7 +50,7 @@ def take_findings(
     cleared = _cleared(arrival, results)
     if not failing and not cleared:
         return
-    places = _Places(tx, arrival)
+    places = Places(tx, arrival)
     nodes.save_state(tx, arrival.state)
     before = (one for state in arrival.state.checks.values() for one in state.findings)
     known = {(one.name, one.device, one.code) for one in before if one.status is CheckStatus.FAIL}
@@ -70,7 +70,7 @@ def take_late_findings(tx: Transaction, arrival: Arrival, report: Report, actor:
     failing = [one for one in report.checks if one.status is CheckStatus.FAIL and one.device and _is_fault(one, policy)]
     if not failing:
         return
-    places = _Places(tx, arrival)
+    places = Places(tx, arrival)
     nodes.save_state(tx, arrival.state)
     for device, place, found in places.put(failing):
         if not failures.is_shown_in_boot(tx, str(found.code), device.id, arrival.boot.id):
@@ -101,7 +101,7 @@ def _cleared(arrival: Arrival, results: Iterable[CheckResult]) -> list[CheckResu
     return [one for one in before if one.device and set(now.get((one.name, one.device), ())) == {CheckStatus.PASS}]
 
 
-class _Places:
+class Places:
     """What is placed on the instance now, so that findings can be put to it."""
 
     def __init__(self, tx: Transaction, arrival: Arrival) -> None:

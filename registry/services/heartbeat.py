@@ -21,6 +21,7 @@ from registry.services import heat, receipts, runs
 from registry.services.admission import decide_on, load_facts
 from registry.services.failures import is_told
 from registry.services.receipts import PassAnswer
+from registry.services.settled import is_log_failing
 from registry.store import nodes, placements
 from registry.store.database import Database, Overtaken, Snapshot
 from registry.store.nodes import NodeState
@@ -63,7 +64,7 @@ def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetim
 def _is_same(state: NodeState, seen: Glance) -> bool:
     report = seen.report
     known = state.digest.get(key_of(covered(state, seen)))
-    if known is None or known["said"] != seen.said or report.host or has_counted(report):
+    if known is None or known["said"] != seen.said or report.host or has_counted(report) or is_log_failing(report):
         return False
     if report.seq is not None and state.seq is not None and report.seq <= state.seq:
         return False

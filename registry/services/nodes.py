@@ -123,6 +123,7 @@ def _details(snapshot: Snapshot, node: Node, state: NodeState | None, now: datet
                 "status": str(one.status),
                 "since": rfc3339(one.since),
                 "at": rfc3339(one.at),
+                "run_id": one.run_id,
                 "findings": [
                     {"device": f.device, "status": str(f.status), "code": f.code, "message": f.message}
                     for f in one.findings

@@ -32,6 +32,7 @@ from registry.services.lives import Arrival, arrive, note_host
 from registry.services.naming import as_listed
 from registry.services.profiles import find_profile
 from registry.services.receipts import PassAnswer
+from registry.services.settled import without_settled
 from registry.services.subjects import of_units
 from registry.store import nodes
 from registry.store.database import Database, Transaction
@@ -181,6 +182,7 @@ def _apply(
     _record_failures(tx, arrival, report, actor, policy)
     heated = () if is_old else heat.judge(tx, arrival.state, covers, policy)
     results = () if is_old else (*runs.reported_checks(report), *taken.derived, *heated)
+    results = without_settled(tx, arrival, report, results, policy)
     take_findings(tx, arrival, report, results, actor, policy)
     part = runs.Part(results, taken.listed, is_current=True, is_repeated=is_repeated)
     verdict = _judge(tx, arrival, seen, part, expected, policy, actor)

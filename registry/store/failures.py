@@ -108,6 +108,16 @@ def is_shown_in_boot(snapshot: Snapshot, code: str, device_id: str, boot_id: str
     return row is not None
 
 
+def of_boot(snapshot: Snapshot, boot_id: str, *, node_id: str, device_id: str) -> list[Failure]:
+    """Return what a boot of a node has shown on a device, and on the node as a whole, withdrawn faults too."""
+    rows = snapshot.all(
+        f"SELECT {COLUMNS} FROM failure f WHERE f.boot_id = ? "
+        "AND (f.device_id = ? OR (f.node_id = ? AND f.device_id IS NULL)) ORDER BY f.id",
+        (boot_id, device_id, node_id),
+    )
+    return [failure_of(row) for row in rows]
+
+
 def insert_failure(tx: Transaction, failure: Failure) -> None:
     """Write a new failure."""
     values = [getattr(failure, name) for name in _FIELDS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -47,38 +47,16 @@ def load_known(
 
     `is_live` says of a time of last report whether a node that reported then is not stale.
     """
-    printed = [found for entry in entries for found in identifiers_of(entry) if found.is_usable]
-    owners = _owners(snapshot, printed)
-    here = snapshot.all(
-        "SELECT device_id, kind, slot FROM placement WHERE instance_id = ? AND until_at IS NULL", (instance_id,)
-    )
-    last = snapshot.all(
-        "SELECT device_id, kind, slot FROM placement WHERE node_id = (SELECT node_id FROM instance WHERE id = ?) "
-        "AND instance_id = ? AND slot IS NOT NULL ORDER BY since_at, id",
-        (instance_id, instance_id),
-    )
+    owners = _owners(snapshot, [found for entry in entries for found in identifiers_of(entry) if found.is_usable])
+    here, last = _placed(snapshot, instance_id)
     rulings = _rulings(snapshot, entries, instance_id)
-    touched = {*(row[0] for row in here), *(row[0] for row in last), *rulings.values()}
-    touched |= {device for _, device, _ in owners if device}
+    touched = {*(row[0] for row in (*here, *last)), *rulings.values(), *(device for _, device, _ in owners if device)}
     boards = {one.board_id for one in get_devices(snapshot, touched).values()} | {board for board, _, _ in owners}
     devices = devices_of_boards(snapshot, boards)
-    places = _places(snapshot, devices, is_live)
     named = _names(snapshot, boards)
     return Known(
         instance_id=instance_id,
-        units={
-            one.id: Unit(
-                one.id,
-                one.board_id,
-                one.kind,
-                one.vendor,
-                one.model,
-                one.id in named.with_uuid,
-                one.module_id,
-                places.get(one.id),
-            )
-            for one in devices
-        },
+        units=_units(devices, named, _places(snapshot, devices, is_live)),
         by_uuid=named.by_uuid,
         by_unique_id=named.by_unique_id,
         boards=named.boards,
@@ -87,14 +65,47 @@ def load_known(
         slots={(kind, slot): device for device, kind, slot in here if slot},
         last_in_slot={(kind, slot): device for device, kind, slot in last},
         interfaces=_interfaces(snapshot, {device for device, kind, _ in (*here, *last) if kind == "efa"}),
-        contested=frozenset(
-            row[0]
-            for row in snapshot.all(
-                "SELECT device_id FROM placement WHERE instance_id = ? AND is_contested = 1", (instance_id,)
-            )
-        ),
+        contested=_contested(snapshot, instance_id),
         rulings=rulings,
     )
+
+
+_Placed = list[tuple[str, str, str]]
+"""Unit, kind and slot."""
+
+
+def _placed(snapshot: Snapshot, instance_id: str) -> tuple[_Placed, _Placed]:
+    """What is placed on an instance now, and what ever was in one of its slots, the last of each at the end."""
+    here = snapshot.all(
+        "SELECT device_id, kind, slot FROM placement WHERE instance_id = ? AND until_at IS NULL", (instance_id,)
+    )
+    last = snapshot.all(
+        "SELECT device_id, kind, slot FROM placement WHERE node_id = (SELECT node_id FROM instance WHERE id = ?) "
+        "AND instance_id = ? AND slot IS NOT NULL ORDER BY since_at, id",
+        (instance_id, instance_id),
+    )
+    return here, last
+
+
+def _units(devices: Sequence[Device], named: _Names, places: Mapping[str, Place]) -> dict[str, Unit]:
+    return {
+        one.id: Unit(
+            one.id,
+            one.board_id,
+            one.kind,
+            one.vendor,
+            one.model,
+            one.id in named.with_uuid,
+            one.module_id,
+            places.get(one.id),
+        )
+        for one in devices
+    }
+
+
+def _contested(snapshot: Snapshot, instance_id: str) -> frozenset[str]:
+    rows = snapshot.all("SELECT device_id FROM placement WHERE instance_id = ? AND is_contested = 1", (instance_id,))
+    return frozenset(row[0] for row in rows)
 
 
 def _owners(snapshot: Snapshot, printed: Sequence[Identifier]) -> list[tuple[str, str | None, str]]:

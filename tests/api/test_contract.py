@@ -18,7 +18,8 @@ from api.app import create_app
 from api.contract import says
 from api.openapi import CODE_STATUS, document
 from api.report_parts import COMMANDS
-from api.reports_body import ENTRIES_MAX, FIELDS, FIRMWARE_MAX, READINGS_MAX
+from api.reports_body import FIELDS
+from api.reports_values import ENTRIES_MAX, FIRMWARE_MAX, READINGS_MAX
 from api.schemas import taken
 from registry.config import Settings
 from registry.domain.errors import PROBLEM_CODES

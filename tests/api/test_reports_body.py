@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from api.reports_body import ENTRIES_MAX, ERRORS_SHOWN, report_of
+from api.reports_body import ERRORS_SHOWN, report_of
+from api.reports_values import ENTRIES_MAX
 from api.text import read_json
 from registry.domain.errors import InvalidField, MalformedBody
 from registry.domain.reports import CheckStatus, Report

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from werkzeug.test import EnvironBuilder
 
-from api.report_parts import COMMANDS, EFA_PARTS, FINDING_PARTS, GPU_PARTS
+from api.report_parts import BOOT_PART, COMMANDS, EFA_PARTS, FINDING_PARTS, GPU_PARTS
 from api.reports_multipart import Parts, read_parts, report_of_parts
 from registry.domain.errors import InvalidField, MalformedBody, PartUnreadable
 from registry.domain.reports import (
@@ -105,7 +105,7 @@ def test_a_gpu_beside_raw_gpu_output_is_refused() -> None:
 
 
 def test_every_part_has_a_reader_and_is_described() -> None:
-    assert set(COMMANDS) == {*GPU_PARTS, *EFA_PARTS, *FINDING_PARTS}
+    assert set(COMMANDS) == {*GPU_PARTS, *EFA_PARTS, *FINDING_PARTS, BOOT_PART}
 
 
 def test_an_unknown_part_is_named_with_the_known_ones() -> None:

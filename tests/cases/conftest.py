@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from io import BytesIO
 from itertools import count
 from typing import Any
@@ -11,6 +13,11 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
+from api.app import create_app
+from api.background import Background
+from api.context import standing
+from registry.config import Settings
+from registry.domain.policy_file import parse_policy
 from registry.domain.roles import Role
 from tests.api import conftest as api
 from tests.api.conftest import Asker
@@ -47,12 +54,15 @@ def codes(decision: dict[str, Any]) -> list[str]:
 class World:
     """Nodes that report and an operator who looks, on a clock that the test moves."""
 
-    def __init__(self, operator: Asker, asker: Callable[..., Asker], clock: Clock) -> None:
+    def __init__(
+        self, operator: Asker, asker: Callable[..., Asker], clock: Clock, *, numbers: Iterator[int] | None = None
+    ) -> None:
         self.operator = operator
         self.clock = clock
+        self.numbers = numbers or count(1)
+        """What tells reports and faults apart."""
         self._asker = asker
         self._nodes: dict[str, Asker] = {}
-        self._numbers = count(1)
 
     def expect(self, gpus: int, *required: str, efas: int = 0) -> None:
         """Describe the profile that every node names."""
@@ -81,7 +91,7 @@ class World:
 
     def _body(self, node: str, fields: dict[str, Any], **more: Any) -> dict[str, Any]:
         plain = {
-            "report_id": f"report-{next(self._numbers)}",
+            "report_id": f"report-{next(self.numbers)}",
             "boot_id": f"boot-of-{node}",
             "provider_id": f"i-of-{node}",
             "profile": "cases",
@@ -127,7 +137,7 @@ class World:
     def fault(self, code: str, *, at: Asker | None = None, **where: Any) -> dict[str, Any]:
         """Report a fault that is taken, and return it."""
         body = {
-            "failure_id": f"fault-{next(self._numbers)}",
+            "failure_id": f"fault-{next(self.numbers)}",
             "code": code,
             "occurred_at": self.clock.now.isoformat(),
             **where,
@@ -158,6 +168,25 @@ def taken(response: TestResponse) -> dict[str, Any]:
     assert response.status_code == 200, response.text
     body: dict[str, Any] = response.json
     return body
+
+
+@contextmanager
+def restarted(world: World, settings: Settings, policy: str = "") -> Iterator[World]:
+    """The same nodes and operator before a service that was started anew, which may have another policy file."""
+    app = create_app(replace(settings, policy_as_written=parse_policy(policy)), clock=world.clock)
+
+    def again(before: Asker) -> Asker:
+        now = Asker(app.test_client(), None)
+        now.headers = before.headers
+        return now
+
+    def asker(role: Role, *, node: str) -> Asker:
+        assert role is Role.NODE
+        return again(world.node(node))
+
+    Background(standing(app)).beat()
+    yield World(again(world.operator), asker, world.clock, numbers=world.numbers)
+    standing(app).database.close_all()
 
 
 @pytest.fixture

@@ -4,22 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from api.app import create_app
-from api.context import standing
 from registry.config import Settings
-from registry.domain.policy_file import parse_policy
-from tests.api.conftest import Asker
-from tests.cases.conftest import GAP_SECONDS, World, card, codes, one_engine, taken
+from tests.cases.conftest import GAP_SECONDS, World, card, codes, one_engine, restarted, taken
 from tests.cases.kernel import (
     CARDS,
-    FIRST,
-    ORDINARY,
     XID,
     at,
     bring_up,
@@ -32,7 +25,6 @@ from tests.cases.kernel import (
     xid,
     xid_check,
 )
-from tests.clock import Clock
 from tests.collectors.dcgm import health
 from tests.collectors.documents import xml_document
 from tests.collectors.machines import h100_gpus
@@ -166,6 +158,63 @@ def test_a_line_that_is_read_for_a_week_speaks_once(
     assert "device_quarantined" in codes(look(world, line, later, boot_id=boot)["admission"])
 
 
+@one_engine
+@pytest.mark.parametrize("code", [None, "xid_79"])
+def test_what_an_agent_still_holds_against_a_device_ends_with_a_persons_release(world: World, code: str | None) -> None:
+    """C57: an agent tells the line once, and fails the check until the next boot."""
+    bring_up(world)
+    moment = world.clock.now.isoformat()
+    line = {"failure_id": "line-1", "code": "xid_79", "slot": CARDS[1]["slot"], "occurred_at": moment}
+    line["evidence"] = {"source": "kernel_log"}
+    failing = [{"name": XID, "status": "fail", "device": CARDS[1]["slot"], **({"code": code} if code else {})}]
+
+    def report(*told: dict[str, Any]) -> dict[str, Any]:
+        world.clock.advance(GAP_SECONDS)
+        answer: dict[str, Any] = world.report("node-a", CARDS, checks=failing, failures=list(told))
+        return answer
+
+    again = [line] if code else []
+    assert "check_failing" in codes(report(*again)["admission"])  # of an agent, before its line has come
+    for _ in range(2):
+        assert {"device_quarantined", "check_failing"} <= set(codes(report(line)["admission"]))
+    release_all(world)
+    assert report(*again)["pass"]["have"] == 1
+    assert report(*again)["admission"]["admitted"] is True
+    assert len(world.events("quarantine.opened")) == 1
+
+
+@one_engine
+def test_a_line_that_was_withdrawn_fails_no_check(world: World) -> None:
+    """C57."""
+    bring_up(world)
+    line = at(world.clock.now, xid(48, 2))
+    look(world, line)
+    (failure,) = failures(world)
+    taken(world.operator.post(f"/v1/failures/{failure['id']}/withdraw", json={"reason": "a test"}))
+    release_all(world)
+    for _ in range(2):
+        decision = look(world, line)["admission"]
+    assert decision["admitted"] is True
+
+
+@one_engine
+def test_a_line_from_maintenance_is_no_verdict_afterwards(world: World) -> None:
+    """C77."""
+    bring_up(world)
+    body = {"until": (world.clock.now + timedelta(hours=1)).isoformat(), "reason": "driver"}
+    taken(world.operator.post("/v1/nodes/node-a/maintenance", json=body))
+    line = at(world.clock.advance(60), xid(48, 2))
+    look(world, line)
+    world.clock.advance(60)
+    taken(world.operator.post("/v1/nodes/node-a/maintenance", json={**body, "until": world.clock.now.isoformat()}))
+
+    for _ in range(2):
+        decision = look(world, line)["admission"]
+
+    assert [one["muted"] for one in failures(world)] == ["maintenance"]
+    assert (decision["admitted"], owners(world)) == (True, [])
+
+
 # --- C58: time since boot --------------------------------------------------------------------------------------------
 
 RAW = "4,900,227986636,-;NVRM: Xid (PCI:{}): 119, pid=1, name=x, Timeout"
@@ -187,6 +236,26 @@ def test_without_a_boot_time_the_time_is_unknown_and_says_so(world: World) -> No
         "time": "boot_time_unknown",
         "uptime_microseconds": 227_986_636,
     }
+    assert failure["count"] == 1
+
+
+@one_engine
+def test_a_boot_time_makes_a_date_of_the_time_since(world: World) -> None:
+    """C58."""
+    world.clock.now = datetime(2026, 1, 1, 0, 3, tzinfo=UTC)
+    bring_up(world)
+    booted = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
+    line = log(RAW.format(str(card(2)["slot"])[:-2]))
+
+    for wavers in (0, 1, 0):
+        world.clock.advance(GAP_SECONDS)
+        stat = f"cpu  1 2 3 4\nintr 5 6\nbtime {booted + wavers}\nprocesses 7\n".encode()
+        world.report_raw(kernel_log=line, proc_stat=stat)
+
+    (failure,) = failures(world)
+    assert failure["occurred_at"] == "2026-01-01T00:03:47.986636Z"
+    assert (failure["count"], failure["evidence"].get("time")) == (1, None)
+    assert len(world.events("quarantine.opened")) == 1
 
 
 # --- C60: what programs do -------------------------------------------------------------------------------------------
@@ -200,11 +269,49 @@ within = "10m"
 """
 
 
-def under(world: World, settings: Settings, clock: Clock, policy: str) -> World:
-    """The same world, whose service was started again with another policy file."""
-    app = create_app(replace(settings, policy_as_written=parse_policy(policy)), clock=clock)
-    standing(world.app if hasattr(world, "app") else app)
-    raise NotImplementedError
+@one_engine
+def test_a_fleet_counts_hangs_within_a_window_by_its_policy_file(world: World, settings: Settings) -> None:
+    """C60."""
+    bring_up(world)
+    began = world.clock.now
+    lines = [at(began + timedelta(minutes=n), xid(43, 2, "pid=1, name=trainer, Ch 8")) for n in (0, 30, 34, 38)]
+    world.clock.advance(3000)
+    look(world, *lines)
+    assert (failures(world)[0]["count"], owners(world)) == (4, [])
+
+    with restarted(world, settings, HANGS) as counting:
+        look(counting, *lines)
+        assert owners(counting) == []  # what was judged is not judged again
+        began = world.clock.now
+        more = [at(began + timedelta(minutes=n), xid(43, 3, "pid=1, name=trainer, Ch 8")) for n in (1, 2, 3)]
+        world.clock.advance(600)
+        look(counting, *lines, *more[:2])
+        assert owners(counting) == []
+        decision = look(counting, *lines, *more)["admission"]
+        assert owners(counting) == ["rule:hangs"]
+    assert [one["device"]["serial"] for one in decision["reasons"] if "device" in one] == [CARDS[2]["serial"]]
+
+
+@one_engine
+def test_another_table_judges_what_comes_and_rewrites_nothing(world: World, settings: Settings) -> None:
+    """C60."""
+    bring_up(world)
+    first = at(world.clock.now, xid(31, 2))
+    look(world, first)
+
+    with restarted(world, settings, '[effects]\nxid_31 = "quarantine"\nxid_48 = "record"\n') as strict:
+        assert look(strict, first)["admission"]["admitted"] is True
+        mild = at(world.clock.now, xid(48, 1))
+        assert look(strict, first, mild)["admission"]["admitted"] is True
+        look(strict, first, mild, at(world.clock.now, xid(31, 3)))
+        assert owners(strict) == ["rule:xid_31"]
+        effects = [(one["code"], one["serial"], one["effect"]) for one in failures(strict)]
+
+    assert effects == [
+        ("xid_31", CARDS[1]["serial"], "record"),
+        ("xid_48", CARDS[0]["serial"], "record"),
+        ("xid_31", CARDS[2]["serial"], "quarantine"),
+    ]
 
 
 @one_engine
@@ -297,12 +404,13 @@ def test_a_noted_remap_ends_with_a_reset_and_passes_and_a_failed_one_with_a_pers
     if restart == "reset":
         world.clock.advance(1)
         world.fault("gpu_reset", device=CARDS[1]["serial"])
-    admitted = [look(world, **boot)["admission"]["admitted"] for _ in range(2)]
+    lines = [line] if restart == "reset" else []  # the log of this boot shows it still
+    admitted = [look(world, *lines, **boot)["admission"]["admitted"] for _ in range(2)]
 
     assert admitted == [False, ends]
     assert owners(world) == ([] if ends else ["rule:xid_64"])
     if not ends:
         release_all(world)
         for _ in range(2):
-            decision = look(world, **boot)["admission"]
+            decision = look(world, *lines, **boot)["admission"]
         assert decision["admitted"] is True

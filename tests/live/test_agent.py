@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -228,6 +229,59 @@ def test_an_agent_that_was_killed_goes_on_where_it_was(running: RunningAgent, op
 
     failures = {one["code"]: one["count"] for one in walk(operator, "/v1/failures", node=running.node.name)}
     assert failures == {"xid_94": 1, "xid_13": 1}
+
+
+def quarantines(running: RunningAgent, operator: Caller) -> list[dict[str, Any]]:
+    """What is held of the node's GPUs now."""
+    serials = {gpu.serial for gpu in running.machine.gpus}
+    held = walk(operator, "/v1/quarantines", state="open")
+    return [one for one in held if serials & {named["value"] for named in one["identifiers"]}]
+
+
+@on_sqlite
+def test_after_a_release_the_old_line_has_no_effect_and_a_later_one_does(
+    running: RunningAgent, operator: Caller
+) -> None:
+    """C57: the log is read from its beginning again when the agent dies and has lost its memory."""
+    running.until(running.admitted)
+    running.machine.log_xid(1, 79)
+    running.until(lambda: quarantines(running, operator))
+    (hold,) = quarantines(running, operator)
+
+    assert operator.post(f"/v1/quarantines/{hold['id']}/release", {"reason": "reseated"}).status_code == 200
+    running.until(running.admitted)
+    running.end(signal.SIGKILL)
+    (running.machine.state / "memory.json").unlink()
+    running.machine.decision.unlink()
+    running.start()
+    running.until(running.admitted)
+    assert quarantines(running, operator) == []
+
+    running.machine.log_xid(1, 79)
+    running.until(lambda: quarantines(running, operator))
+    (failure,) = walk(operator, "/v1/failures", node=running.node.name)
+    assert (failure["code"], failure["count"]) == ("xid_79", 2)
+
+
+@on_sqlite
+def test_an_agent_that_starts_anew_and_finds_all_healthy_frees_nothing(running: RunningAgent, operator: Caller) -> None:
+    """C68: nothing is left of the fault where the agent could see it."""
+    running.until(running.admitted)
+    running.machine.log_xid(1, 64, "Failed to persist row remap")
+    running.until(lambda: "check_failing" in running.decision()["codes"])
+    (reason, *_) = running.decision()["codes"]
+
+    running.end(signal.SIGKILL)
+    shutil.rmtree(running.machine.state)
+    (running.machine.root / "dev/kmsg").write_text("6,1,0,-;Linux version 6.8.0-1021-aws (buildd@host)\n")
+    running.machine.decision.unlink()
+    running.start()
+    running.until(lambda: running.decision().get("codes") == [reason])
+
+    node = operator.get(f"/v1/nodes/{running.node.name}")
+    assert {one["status"] for one in node["checks"]} <= {"pass", "not_applicable"}
+    assert reason == "device_quarantined"
+    assert [one["owner"] for one in quarantines(running, operator)] == ["rule:xid_64"]
 
 
 @on_sqlite

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row 13: do the service and the plain model of its rules ever differ, over random stories of fifty acts?"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import traceback
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import hypothesis
+from hypothesis import HealthCheck, Phase, core
+
+from registry.store.database import Database, open_database
+from registry.store.migrations import migrate
+from tests.properties.machine import Close
+from tests.properties.test_fleet import tell
+from tests.scorecard.ground import folder, postgresql
+from tests.scorecard.measured import Measured, Progress
+
+STEPS = 50
+TEMPLATE = "told"
+
+
+def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
+    """Tell `n` stories. The first one that is told differently is printed in its shortest form."""
+    told = 0
+
+    settings = hypothesis.settings(
+        max_examples=n,
+        stateful_step_count=STEPS,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )
+    with _opener(engine) as open_db, patch.object(core, "global_force_seed", seed):
+
+        def count_and_open() -> tuple[Database, Close]:
+            nonlocal told
+            told += 1
+            progress(int(told <= n))
+            return open_db()
+
+        try:
+            tell(count_and_open, settings)
+        except (AssertionError, BaseExceptionGroup):
+            traceback.print_exc(file=sys.stderr)
+            return Measured(n, {"stories told differently": 1}, {"stories": told})
+    return Measured(n, {"stories told differently": 0}, {"stories": told})
+
+
+@contextmanager
+def _opener(engine: str) -> Iterator[Callable[[], tuple[Database, Close]]]:
+    """Give what opens a copy of migrated records for each story."""
+    if engine == "sqlite":
+        with folder() as here:
+            (here / TEMPLATE).mkdir()
+            migrate(f"sqlite:///{here / TEMPLATE / 'registry.db'}")
+
+            def copy() -> tuple[Database, Close]:
+                place = here / uuid.uuid4().hex
+                shutil.copytree(here / TEMPLATE, place)
+                db = open_database(f"sqlite:///{place / 'registry.db'}")
+                return db, lambda: (db.close_all(), shutil.rmtree(place))[0]
+
+            yield copy
+        return
+    with postgresql() as cluster:
+        migrate(cluster.create_database(TEMPLATE))
+
+        def create() -> tuple[Database, Close]:
+            name = f"story_{uuid.uuid4().hex}"
+            db = open_database(cluster.create_database(name, template=TEMPLATE))
+            return db, lambda: (db.close_all(), cluster.drop_database(name))[0]
+
+        yield create

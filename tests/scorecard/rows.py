@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows does the scorecard have, and how often is each tried?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.bench.titan_counts import PUBLISHED_STAYS
+from tests.scorecard import (
+    row_01_killed_postgresql,
+    row_01_killed_servers,
+    row_03_admissions,
+    row_06_retries,
+    row_07_forgeries,
+    row_10_clock_jumps,
+    row_12_roles,
+    row_13_documents,
+    row_13_stories,
+    row_17_titan,
+)
+from tests.scorecard.ground import BOTH, SQLITE
+from tests.scorecard.measured import Run
+
+POSTGRESQL = ("postgresql",)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row. `full` is the N it is meant for, `part` how many trials are done and kept at a time.
+
+    One that is not built yet has no `run`.
+    """
+
+    number: int
+    name: str
+    title: str
+    full: int
+    part: int = 1
+    engines: tuple[str, ...] = BOTH
+    run: Run | None = None
+
+
+ROWS = (
+    Row(
+        1,
+        "killed servers",
+        "acknowledged quarantines, releases, failures lost when `kill -9` takes all server processes under 4 writers",
+        1_000,
+        25,
+        run=row_01_killed_servers.run,
+    ),
+    Row(
+        1,
+        "killed PostgreSQL",
+        "the same when `kill -9` takes all of PostgreSQL under 4 writers",
+        100,
+        10,
+        POSTGRESQL,
+        run=row_01_killed_postgresql.run,
+    ),
+    Row(2, "power losses", "acknowledged writes with an event lost, or the file unreadable, over power losses", 2_000),
+    Row(
+        3,
+        "admissions",
+        "admissions of a quarantined device begun after the acknowledgement, of concurrent admissions over 4 workers",
+        1_000_000,
+        50_000,
+        run=row_03_admissions.run,
+    ),
+    Row(4, "linearizable", "histories of single devices that are not linearizable; snapshot violations", 100_000),
+    Row(5, "seeded faults", "seeded faults that the other rows do not catch", 4),
+    Row(
+        6,
+        "retries",
+        "duplicate effects of mutations and reports retried through a proxy that drops, resets and stalls; "
+        "same key with another body accepted",
+        20_000,
+        1_000,
+        run=row_06_retries.run,
+    ),
+    Row(
+        7,
+        "forgeries",
+        "mutations of the history (11 kinds, triggers put back, a checkpoint held) not detected; false alarms",
+        10_000,
+        500,
+        run=row_07_forgeries.run,
+    ),
+    Row(8, "halves", "state without event or event without state, over all crash images", 2_000),
+    Row(9, "failing disk", "wrong acknowledgements or admissions on EIO and ENOSPC at every n-th call", 1_000),
+    Row(
+        10,
+        "clock jumps",
+        "early releases, passes counted twice and order changes over clock jumps of one second to ten years",
+        200,
+        20,
+        run=row_10_clock_jumps.run,
+    ),
+    Row(11, "partitions", "wrong decisions, seconds to be right again, nodes stale by the service's own outage", 100),
+    Row(
+        12,
+        "roles",
+        "routes x roles x ownership wrongly allowed; secrets found in logs, database, errors",
+        2_000,
+        1_000,
+        run=row_12_roles.run,
+    ),
+    Row(
+        13,
+        "documents",
+        "requests made up from the OpenAPI document: 5xx, undocumented status, error that is no problem document",
+        20_000,
+        2_000,
+        run=row_13_documents.run,
+    ),
+    Row(
+        13,
+        "stories",
+        "random stories of 50 acts that service and model tell differently",
+        20_000,
+        200,
+        run=row_13_stories.run,
+    ),
+    Row(14, "rate", "417 reports a second for ten minutes with p99 of admission below 100 ms", 250_200),
+    Row(15, "boot storm", "errors in a boot storm of 10,000 nodes; memory of the server", 10_000),
+    Row(16, "size", "slowdown from 10 thousand to 1 million devices and 0.1 to 5 million events", 1_000_000),
+    Row(
+        17,
+        "Titan",
+        "counts of Titan's record that differ after its replay",
+        PUBLISHED_STAYS,
+        PUBLISHED_STAYS,
+        SQLITE,
+        run=row_17_titan.run,
+    ),
+)
