@@ -62,19 +62,21 @@ def _is_over(
     tx: Transaction, arrival: Arrival, device: Device, found: CheckResult, policy: Policy, *, is_told: bool
 ) -> bool:
     shown = failures.of_boot(tx, arrival.boot.id, node_id=arrival.node.id, device_id=device.id)
-    lines = [one for one in shown if one.device_id and _is_line(one.evidence) and found.code in (None, one.code)]
-    if found.code is None and not lines:
-        return False  # its message is still on the way
-    if found.code is not None and not is_told:
-        return False
-    return all(_is_dealt_with(tx, device, one, shown, policy) for one in lines)
+    of_device = [one for one in shown if one.device_id]
+    if found.code is None:
+        lines = [one for one in of_device if _is_line(one.evidence)]
+        is_told = bool(lines)  # else its message is still on the way
+    else:
+        lines = [one for one in of_device if one.code == found.code]
+    return is_told and all(_is_dealt_with(tx, device, one, shown, policy) for one in lines)
 
 
 def _is_dealt_with(tx: Transaction, device: Device, line: Failure, shown: Sequence[Failure], policy: Policy) -> bool:
     effect = Effect(line.effect)
     if line.state != "active" or line.muted is not None or not effect.is_blocking:
         return True
-    restarts = [one.last_at for one in shown if policy.look_up(one.code).proves_restart]
+    proofs = (one for one in shown if one.state == "active" and policy.look_up(one.code).proves_restart)
+    restarts = [one.last_at for one in proofs]
     if effect is not Effect.PERMANENT and max(restarts, default=line.last_at) > line.last_at:
         return True
     return is_known_to_a_person(tx, device, line.last_at)

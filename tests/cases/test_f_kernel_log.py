@@ -184,6 +184,16 @@ def test_what_an_agent_still_holds_against_a_device_ends_with_a_persons_release(
 
 
 @one_engine
+def test_a_line_that_somebody_told_before_the_log_did_fails_the_check_all_the_same(world: World) -> None:
+    bring_up(world)
+    moment = world.clock.now
+    world.fault("xid_145", device=CARDS[1]["serial"])
+    for _ in range(2):
+        decision = look(world, at(moment, xid(145, 2, INJECTED.format(0))))["admission"]
+    assert "check_failing" in codes(decision)
+
+
+@one_engine
 def test_a_line_that_was_withdrawn_fails_no_check(world: World) -> None:
     """C57."""
     bring_up(world)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from registry.services.recording import SAME_LINE
 from tests.agent.machine import GPU_COUNT, FakeMachine
 from tests.live.machines import walk
 from tests.live.server import Caller, LiveServer
@@ -245,6 +246,7 @@ def test_after_a_release_the_old_line_has_no_effect_and_a_later_one_does(
     """C57: the log is read from its beginning again when the agent dies and has lost its memory."""
     running.until(running.admitted)
     running.machine.log_xid(1, 79)
+    said_at = time.monotonic()
     running.until(lambda: quarantines(running, operator))
     (hold,) = quarantines(running, operator)
 
@@ -257,6 +259,7 @@ def test_after_a_release_the_old_line_has_no_effect_and_a_later_one_does(
     running.until(running.admitted)
     assert quarantines(running, operator) == []
 
+    running.until(lambda: time.monotonic() > said_at + SAME_LINE.total_seconds() + 0.5)
     running.machine.log_xid(1, 79)
     running.until(lambda: quarantines(running, operator))
     (failure,) = walk(operator, "/v1/failures", node=running.node.name)

@@ -31,6 +31,11 @@ class Measured:
     wrong: Mapping[str, int]
     seen: Mapping[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # Counters count on when they are added to; what was measured stays.
+        object.__setattr__(self, "wrong", dict(self.wrong))
+        object.__setattr__(self, "seen", dict(self.seen))
+
     @property
     def is_met(self) -> bool:
         """True when something was tried and nothing went wrong."""

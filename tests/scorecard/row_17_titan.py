@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import Counter
 from pathlib import Path
 
 from rich.console import Console
@@ -18,13 +19,17 @@ PUBLIC = Path(os.environ.get("PRATIQUE_TITAN", ROOT.parent / "shared" / "titan" 
 
 
 def run(n: int, seed: int, engine: str, progress: Progress, path: Path = PUBLIC) -> Measured:
-    """Replay the first `n` rows; there is no chance in it, so the seed changes nothing. Raises NotRun without them."""
+    """Replay the whole record `n` times. There is no chance in it, so the seed changes nothing.
+
+    Raises NotRun where there is no such file.
+    """
     if not path.exists():
         raise NotRun("gc_full.csv of https://github.com/olcf/TitanGPULife is not here; PRATIQUE_TITAN says where it is")
-    with records(engine) as url:
-        result = titan.run(path, url, limit=n, console=Console(file=io.StringIO()))
-    progress(n)
-    differing = [name for name, count in result.expected.items() if result.got.get(name) != count]
-    return Measured(
-        n, {"counts that differ": len(differing)}, {"counts": len(result.expected), "messages": result.messages}
-    )
+    differing, seen = 0, Counter[str]()
+    for _ in range(n):
+        with records(engine) as url:
+            result = titan.run(path, url, console=Console(file=io.StringIO()))
+        differing += sum(result.got.get(name) != count for name, count in result.expected.items())
+        seen.update({"counts compared": len(result.expected), "messages told": result.messages})
+        progress(1)
+    return Measured(n, {"counts that differ": differing}, seen)

@@ -28,7 +28,7 @@ SHORT = {
     "roles": ("sqlite", 300),
     "documents": ("sqlite", 45),
     "stories": ("sqlite", 2),
-    "Titan": ("sqlite", 20),
+    "Titan": ("sqlite", 1),
 }
 """An engine and an N for each row that is built."""
 
