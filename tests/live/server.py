@@ -88,6 +88,7 @@ class LiveServer:
         }
         self.settings = Settings.from_env(own)
         self.environment = {**inherited, **own}
+        self.module = "registry.main"
         self.url = ""
         self.process: subprocess.Popen[bytes] | None = None
         with open_ready(self.settings) as db:
@@ -108,7 +109,7 @@ class LiveServer:
 
     def start(self, bind: str = "127.0.0.1:0") -> None:
         """Start it and wait until it listens. Raises AssertionError with its log."""
-        command = [sys.executable, "-m", "registry.main", "serve", "--bind", bind, "--workers", str(WORKERS)]
+        command = [sys.executable, "-m", self.module, "serve", "--bind", bind, "--workers", str(WORKERS)]
         out = self.folder / "server.out"
         with out.open("wb") as stdout, (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(

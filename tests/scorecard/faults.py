@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from api.v1 import admissions
+from registry.services import admission
 from registry.store import connections, engines, group
 
 CACHE_SECONDS = 1.0
@@ -24,12 +24,7 @@ def _nothing() -> None:
 
 def _cache_decisions() -> None:
     """Answer a decision again for a second."""
-    from api.v1 import nodes  # noqa: PLC0415 - of the server's half only
-
-    for module in (admissions, nodes):
-        real = getattr(module, "decide_admission", None)
-        if real is not None:
-            module.decide_admission = _cached(real)  # type: ignore[attr-defined]
+    admission.decide_admission = _cached(admission.decide_admission)
 
 
 def _cached(real: Callable[..., Any]) -> Callable[..., Any]:
