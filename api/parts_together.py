@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from api.reports_body import refuse
 from registry.domain.errors import FieldError
-from registry.domain.naming import Roll, told_in_boot
+from registry.domain.naming import Roll, label, told_in_boot
 from registry.domain.reports import (
     CheckResult,
     CheckStatus,
@@ -105,26 +105,26 @@ def _checks_beside(first: Inventory, others: Sequence[Inventory]) -> list[CheckR
 
     Where an output that says less could not look, the one that says more has the word; what it saw counts.
     """
-    found = {(check.name, _slot(first, check.device)) for check in first.checks}
-    slots = {entry.slot for entry in first.entries}
+    roll = Roll.of(first.entries)
+    found = {(check.name, roll.settle(check).device) for check in first.checks}
     added: list[CheckResult] = []
     for other in others:
         for check in other.checks:
-            slot = _slot(other, check.device)
-            if check.device is not None and slot not in slots:
+            names = (check.device, *_names(other, check.device))
+            entry = next((one for one in map(roll.find, names) if one is not None), None)
+            if check.device is not None and entry is None:
                 continue
-            if check.status is CheckStatus.UNKNOWN and (check.name, slot) in found:
+            name = label(entry) if entry else None
+            if check.status is CheckStatus.UNKNOWN and (check.name, name) in found:
                 continue
-            added.append(replace(check, device=slot) if slot else check)
+            added.append(replace(check, device=name) if name else check)
     return added
 
 
-def _slot(inventory: Inventory, device: str | None) -> str | None:
-    """Find the slot of the entry that a check names by any of its identifiers."""
-    if device is None:
-        return None
-    named = (entry.slot for entry in inventory.entries if device in (entry.slot, entry.uuid, entry.serial))
-    return next(named, None)
+def _names(inventory: Inventory, device: str | None) -> tuple[str | None, ...]:
+    """Give everything that the output which names a device prints of it."""
+    entry = Roll.of(inventory.entries).find(device)
+    return (entry.slot, entry.uuid, entry.serial) if entry else ()
 
 
 # --- EFAs -----------------------------------------------------------------------------------------------------------

@@ -92,6 +92,10 @@ class FirstAction(StrEnum):
     """Ask the vendor; no step is known to help."""
 
 
+MAINTENANCE, INJECTED = "maintenance", "injected"
+"""Why a fault has no effect: its time falls into maintenance of its node, or somebody made it for a test."""
+
+
 @dataclass(frozen=True, slots=True)
 class FailureKind:
     """One row of the catalogue.

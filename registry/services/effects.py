@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from registry.domain.actors import Actor
-from registry.domain.failures import Effect, FailureKind
+from registry.domain.failures import INJECTED, Effect, FailureKind
 from registry.domain.policy import Policy
 from registry.services import passes
 from registry.services.locating import Located
@@ -52,6 +52,8 @@ def _nodes_hit(snapshot: Snapshot, located: Located) -> list[str]:
 
 def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
     """A reset of the device, or a driver load on its node, is what an `after_passes` hold waits for."""
+    if failure.muted == INJECTED:
+        return
     if located.device is not None:
         units = [located.device]
     elif located.boot is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from registry.domain.actors import Actor
 from registry.domain.identifiers import normalise_slot
@@ -59,6 +59,8 @@ def take_findings(
         if is_new or _is_unheard(tx, arrival, device, found, policy):
             _record(tx, arrival, report, device, place, found, actor, policy)
     for device, place, found in places.put(cleared):
+        if place.since_at > arrival.state.checks[found.name].since:
+            continue  # another device by now: nothing was reset
         gone = f"{found.code} is gone, which nothing but a reset clears"
         reset = CheckResult(found.name, CheckStatus.PASS, found.device, "gpu_reset", gone)
         _record(tx, arrival, report, device, place, reset, actor, policy)
@@ -70,11 +72,12 @@ def take_late_findings(tx: Transaction, arrival: Arrival, report: Report, actor:
     failing = [one for one in report.checks if one.status is CheckStatus.FAIL and one.device and _is_fault(one, policy)]
     if not failing:
         return
-    places = Places(tx, arrival)
+    at = _then(tx, arrival, report)
+    places = Places(tx, arrival, at=at)
     nodes.save_state(tx, arrival.state)
     for device, place, found in places.put(failing):
         if not failures.is_shown_in_boot(tx, str(found.code), device.id, arrival.boot.id):
-            _record(tx, arrival, report, device, place, found, actor, policy)
+            _record(tx, arrival, report, device, place, found, actor, policy, at=at)
     arrival.reload(tx)
 
 
@@ -102,10 +105,12 @@ def _cleared(arrival: Arrival, results: Iterable[CheckResult]) -> list[CheckResu
 
 
 class Places:
-    """What is placed on the instance now, so that findings can be put to it."""
+    """What is placed on the instance, now or at a time, so that findings can be put to it."""
 
-    def __init__(self, tx: Transaction, arrival: Arrival) -> None:
-        here = {one.device_id: one for one in placements.open_here(tx, arrival.instance.id)}
+    def __init__(self, tx: Transaction, arrival: Arrival, *, at: datetime | None = None) -> None:
+        instance = arrival.instance.id
+        found = placements.open_here(tx, instance) if at is None else placements.placed_at(tx, instance, at)
+        here = {one.device_id: one for one in found}
         units = devices.get_devices(tx, here)
         self._by_name: dict[str, tuple[Device, Placement]] = {}
         for unit in sorted(units.values(), key=lambda one: one.id):
@@ -132,6 +137,7 @@ def _record(
     found: CheckResult,
     actor: Actor,
     policy: Policy,
+    at: datetime | None = None,
 ) -> None:
     said = "|".join((report.report_id, found.name, str(found.code), device.id))
     reported = ReportedFailure(
@@ -140,13 +146,20 @@ def _record(
         device=found.device,
         node=report.node,
         slot=place.slot,
-        occurred_at=_looked_at(tx, report),
+        occurred_at=at or _looked_at(tx, report),
         message=found.message,
         evidence={"check": found.name},
     )
     located = Located(device, arrival.node, arrival.boot, place.slot, is_past=arrival.is_past)
     told = Message(reported, located, actor, report.node, "", is_of_report=True)
     put_on_record(tx, told, policy)
+
+
+def _then(tx: Transaction, arrival: Arrival, report: Report) -> datetime:
+    """When a late message looked: that of a boot which is over did so before the next one was heard of."""
+    looked_at = min(report.finished_at or _looked_at(tx, report), arrival.state.reported_at)
+    current = nodes.get_boot(tx, arrival.state.boot_id) if arrival.is_past else None
+    return min(looked_at, current.started_at - timedelta(microseconds=1)) if current else looked_at
 
 
 def _looked_at(tx: Transaction, report: Report) -> datetime:

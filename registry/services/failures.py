@@ -156,7 +156,7 @@ def withdraw_failure(db: Database, id_: str, *, reason: str, actor: Actor, now: 
         if failure.state != "active":
             raise NotOpen(f"Failure {id_} was withdrawn already.")
         failures.set_withdrawn(tx, failure)
-        withholding.end_for_failure(tx, failure.id, reason=f"withdrawn: {reason.strip()}", actor=actor)
+        withholding.end_for_failure(tx, failure.id, reason=f"withdrawn: {reason.strip()}")
         withdrawn = replace(failure, state="withdrawn", is_unattached=False)
         device = devices.get_devices(tx, [failure.device_id]).get(failure.device_id) if failure.device_id else None
         node = nodes.get_node_by_id(tx, failure.node_id) if failure.node_id else None

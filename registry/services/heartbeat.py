@@ -17,6 +17,7 @@ from registry.domain.naming import has_counted
 from registry.domain.passes import effective_have, resets
 from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus, Report
+from registry.domain.staleness import is_stale
 from registry.services import heat, receipts, runs
 from registry.services.admission import decide_on, load_facts
 from registry.services.failures import is_told
@@ -49,8 +50,9 @@ def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetim
         state = nodes.find_state_by_name(snapshot, report.node)
         if state is None:
             return Heard()
-        heard = Heard(is_known=is_known_list(state, seen) and is_known_firmware(state, seen))
-        is_same = _is_same(state, seen) and _is_told(snapshot, report, now)
+        covers = covered(state, seen)
+        heard = Heard(is_known=is_known_list(state, seen, covers) and is_known_firmware(state, seen, covers))
+        is_same = _is_same(state, seen, policy) and _is_told(snapshot, report, now)
         told = _move_on(snapshot, state, seen, policy, now) if is_same else None
     if told is None:
         return heard
@@ -61,10 +63,12 @@ def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetim
         return heard  # the full way sees what the others did
 
 
-def _is_same(state: NodeState, seen: Glance) -> bool:
+def _is_same(state: NodeState, seen: Glance, policy: Policy) -> bool:
     report = seen.report
     known = state.digest.get(key_of(covered(state, seen)))
-    if known is None or known["said"] != seen.said or report.host or has_counted(report) or is_log_failing(report):
+    if known is None or known["policy"] != policy.digest or known["said"] != seen.said:
+        return False
+    if report.host or has_counted(report) or is_log_failing(report):
         return False
     if report.seq is not None and state.seq is not None and report.seq <= state.seq:
         return False
@@ -94,8 +98,11 @@ def _move_on(
     facts = load_facts(snapshot, seen.report.node, policy=policy, now=now)
     if facts.holds or facts.withheld or facts.conflicts:
         return None
-    if effective_have(state.have, facts.silence_seconds, policy) < state.have:
-        return None
+    if (
+        is_stale(facts.silence_seconds, policy)
+        or effective_have(state.have, facts.silence_seconds, policy) < state.have
+    ):
+        return None  # other lists may have been matched meanwhile as if this node were gone
     report, covers = seen.report, covered(state, seen)
     heated = heat.unchanged(state, seen, covers, policy, now)
     if heated is None:
@@ -145,15 +152,15 @@ def key_of(covers: frozenset[str]) -> str:
     return "+".join(sorted(covers))
 
 
-def is_known_list(state: NodeState, seen: Glance) -> bool:
+def is_known_list(state: NodeState, seen: Glance, covers: frozenset[str]) -> bool:
     """Tell whether the list was matched before, and nothing since changes whom it would be matched with."""
-    known = state.digest.get(key_of(covered(state, seen)))
+    known = state.digest.get(key_of(covers))
     return seen.kinds is not None and known is not None and known["list"] == seen.list_digest
 
 
-def is_known_firmware(state: NodeState, seen: Glance) -> bool:
+def is_known_firmware(state: NodeState, seen: Glance, covers: frozenset[str]) -> bool:
     """Tell of a known list whether its devices run what they ran."""
-    known: str = state.digest[key_of(covered(state, seen))]["firmware"]
+    known: str = state.digest[key_of(covers)]["firmware"]
     return known == seen.firmware_digest
 
 
@@ -163,9 +170,17 @@ def forget(state: NodeState, covers: frozenset[str]) -> None:
     state.digest = {one: said for one, said in state.digest.items() if one != key and not covers & set(one.split("+"))}
 
 
-def remember(state: NodeState, seen: Glance, covers: frozenset[str], derived: Sequence[CheckResult]) -> None:
+def forget_other_policies(state: NodeState, policy: Policy) -> None:
+    """Forget what was matched under another policy, which may match otherwise."""
+    state.digest = {key: said for key, said in state.digest.items() if said.get("policy") == policy.digest}
+
+
+def remember(
+    state: NodeState, seen: Glance, covers: frozenset[str], derived: Sequence[CheckResult], policy: Policy
+) -> None:
     """Keep what tells the same list, and the same message, when it comes again."""
     state.digest[key_of(covers)] = {
+        "policy": policy.digest,
         "said": seen.said,
         "list": seen.list_digest,
         "firmware": seen.firmware_digest,

@@ -19,7 +19,7 @@ from registry.domain.profiles import Profile
 from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Kind, Report
 from registry.services import heartbeat, passes, runs
 from registry.services.failures import attach_waiting
-from registry.services.listing import Applied, Listing, apply_list, note_attributes
+from registry.services.listing import WEAK, Applied, Listing, apply_list, note_attributes
 from registry.services.lives import Arrival
 from registry.store import devices, nodes
 from registry.store.database import Transaction, to_micros
@@ -93,9 +93,9 @@ def take_list(
     state = arrival.state
     if not covers:
         return Taken()
-    if not heartbeat.is_known_list(state, seen):
+    if not heartbeat.is_known_list(state, seen, covers):
         return _take_new(tx, arrival, read(), covers, expected, actor, policy)
-    if not heartbeat.is_known_firmware(state, seen):
+    if not heartbeat.is_known_firmware(state, seen, covers):
         _learn_firmware(tx, arrival, read(), covers, actor)
     runs.keep_readings(state, seen, covers)
     placed = units_here(tx, arrival.instance.id)
@@ -117,7 +117,8 @@ def _learn_firmware(tx: Transaction, arrival: Arrival, report: Report, covers: f
         _reset_if_renewed(tx, arrival, [(line["firmware"], entry) for entry, line in changed], actor)
         for entry, line in changed:
             line["firmware"] = dict(entry.firmware)
-            note_attributes(tx, listing, entry, devices.get_devices(tx, [line["id"]])[line["id"]])
+            if line["matched_by"] not in WEAK:
+                note_attributes(tx, listing, entry, devices.get_devices(tx, [line["id"]])[line["id"]])
         if changed:
             save_lines(tx, arrival.node.id, kind, lines[kind])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.events import Draft, EventType
-from registry.domain.failures import Effect, FailureKind
+from registry.domain.failures import INJECTED, MAINTENANCE, Effect, FailureKind
 from registry.domain.policy import Policy
 from registry.domain.reports import ReportedFailure
 from registry.domain.times import rfc3339_or_none
@@ -23,10 +23,6 @@ from registry.store.devices import Device
 from registry.store.failures import Failure
 from registry.store.maintenance import was_in_maintenance
 from registry.store.sights import Told
-
-MAINTENANCE, INJECTED = "maintenance", "injected"
-"""Why a fault has no effect: its time falls into maintenance of its node, or somebody made it for a test."""
-
 
 SAME_LINE = timedelta(seconds=2)
 """How far apart one line of a log may be in two readings: dmesg adds the time since boot to a boot time that it makes
@@ -103,7 +99,7 @@ def _again(tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at:
     if not told.is_of_report:  # a log repeats itself at every report; what somebody comes to tell is an act of theirs
         more = {"count": counted.count, "failure_id": reported.failure_id}
         record_event(tx, newest, told.located.device, told.located.node, told.actor, more)
-    if is_known or told.located.is_past:
+    if is_known or (told.located.is_past and kind.effect is not Effect.PERMANENT):
         return counted
     if at > seen.last_at:
         take_effect(tx, newest, told.located, kind, told.actor, policy)
@@ -115,10 +111,16 @@ def _again(tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at:
 def go_on(
     tx: Transaction, known: Told, reported: ReportedFailure, located: Located, actor: Actor, policy: Policy
 ) -> Failure:
-    """A burst that was told before has gone on."""
+    """A burst that was told before has gone on. What outlasts the maintenance that muted it is a fault from then on."""
     at = _seen_at(tx, reported)
+    if known.failure.muted == MAINTENANCE and _why_muted(tx, reported, located, at) is None:
+        later = replace(reported, failure_id=f"{reported.failure_id[:240]}-after", occurred_at=at)
+        told = Message(later, located, actor, known.id_scope, known.digest, is_of_report=located.boot is not None)
+        sights.grow(tx, known, at, 0)
+        if sights.find_told(tx, known.id_scope, later.failure_id) is None:
+            return put_on_record(tx, told, policy)
     counted = sights.grow(tx, known, at, max(1, reported.count - known.count))
-    if counted.state == "active" and not located.is_past:
+    if counted.state == "active" and (not located.is_past or counted.effect == Effect.PERMANENT):
         kind = replace(policy.look_up(reported.code), effect=Effect(counted.effect))
         take_effect(tx, _seen(counted, reported, at), located, kind, actor, policy)
     return counted

@@ -20,6 +20,7 @@ from registry.domain.naming import without_device
 from registry.domain.passes import Because, Run, Verdict, effective_have, resets
 from registry.domain.policy import Policy
 from registry.domain.reports import CheckStatus, Notice, Report, ReportedFailure
+from registry.domain.staleness import is_stale
 from registry.domain.times import rfc3339
 from registry.services import heartbeat, heat, passes, receipts, runs
 from registry.services.admission import decide_in, expected_counts
@@ -188,7 +189,7 @@ def _apply(
     verdict = _judge(tx, arrival, seen, part, expected, policy, actor)
     heartbeat.forget(arrival.state, covers)
     if taken.is_plain and not is_repeated and not waivers_of(tx, arrival.node.id, tx.now):
-        heartbeat.remember(arrival.state, seen, covers, taken.derived)
+        heartbeat.remember(arrival.state, seen, covers, taken.derived, policy)
     return verdict
 
 
@@ -197,7 +198,11 @@ def _catch_up(
 ) -> None:
     """Bring the row up to this message: silence, profile and zone, seq, sign of life."""
     state, name = arrival.state, arrival.node.name
-    if effective_have(state.have, silence(tx, state.reported_at, tx.now), policy) < state.have:
+    silent = silence(tx, state.reported_at, tx.now)
+    heartbeat.forget_other_policies(state, policy)
+    if is_stale(silent, policy):
+        state.digest = {}  # other lists were matched meanwhile as if this node were gone
+    if effective_have(state.have, silent, policy) < state.have:
         passes.reset(tx, name, state, why="silence", detail=rfc3339(state.reported_at), actor=actor)
     if state.profile != report.profile:
         passes.reset(tx, name, state, why="profile_changed", detail=report.profile, actor=actor)

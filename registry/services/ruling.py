@@ -22,9 +22,10 @@ from registry.domain.rules import Distinct, Over, Rule, Sight, fires
 from registry.services.holding import SUPERSEDED, end, lay
 from registry.services.locating import Located
 from registry.services.targets import Target, of_unit, resolve
+from registry.services.withholding import end as end_withheld
 from registry.services.withholding import withhold
 from registry.store import breaker as counts
-from registry.store import holds, sights, withheld
+from registry.store import holds, nodes, sights, withheld
 from registry.store.breaker import Held
 from registry.store.database import Snapshot, Transaction
 from registry.store.devices import Device
@@ -67,7 +68,7 @@ def ask_rules(tx: Transaction, failure: Failure, kind: FailureKind, located: Loc
         freed_at = _freed_at(tx, target.binds) if target else None
         if target is None or (freed_at is not None and failure.seen_at <= freed_at):
             continue
-        found = _sights(tx, rule, target, located, failure.seen_at, freed_at)
+        found = _sights(tx, rule, target, located, failure.seen_at, freed_at, policy)
         releases = holds.rule_releases(tx, target.binds, besides=SUPERSEDED) if rule.distinct is Distinct.SPELLS else []
         newest = Sight(failure.board_id, failure.node_id, failure.seen_at, failure.seen_at)
         if not fires(rule, [one for _, one in found], newest, releases=releases):
@@ -97,7 +98,13 @@ def _target(tx: Transaction, rule: Rule, located: Located) -> Target | None:
 
 
 def _sights(
-    tx: Transaction, rule: Rule, target: Target, located: Located, at: datetime, freed_at: datetime | None
+    tx: Transaction,
+    rule: Rule,
+    target: Target,
+    located: Located,
+    at: datetime,
+    freed_at: datetime | None,
+    policy: Policy,
 ) -> list[tuple[Failure, Sight]]:
     """What the rule counts, in every window that holds the new sight. What a person released speaks no more."""
     length = timedelta(seconds=rule.within_seconds)
@@ -105,10 +112,14 @@ def _sights(
     if freed_at is not None and rule.distinct is not Distinct.SPELLS:
         after = max(after, freed_at)
     if target.node is not None and located.node is not None:
-        found = sights.on_node(tx, located.node.id, after, at + length)
+        found = sights.on_node(tx, located.node.id, rule, after, at + length)
     else:
-        found = sights.on_devices(tx, [one.id for one in target.units], after, at + length)
-    return [pair for pair in found if rule.concerns(pair[0].code, pair[0].kind, Effect(pair[0].effect))]
+        found = sights.on_devices(tx, [one.id for one in target.units], rule, after, at + length)
+    return [
+        pair
+        for pair in found
+        if policy.look_up(pair[0].code).is_fault and rule.concerns(pair[0].code, pair[0].kind, Effect(pair[0].effect))
+    ]
 
 
 # --- one hold -------------------------------------------------------------------------------------------------------
@@ -127,7 +138,7 @@ def _hold(
 
     What a rule holds already costs no more capacity when it is held for one more reason: the breaker is not asked.
     """
-    fault_at = failure.seen_at
+    fault_at = _fault_at(tx, failure)
     already = holds.find_open_by_owner(tx, target.binds, wanted.owner)
     if already is not None and not is_stricter(wanted.release_policy, already.hold.release_policy):
         _set_back(tx, already, fault_at)
@@ -154,7 +165,13 @@ def _hold(
         counts.insert_newly_held(tx, record.hold.id, carrier)
     standing = withheld.find_standing(tx, target.key, wanted.owner)
     if standing is not None:
-        withheld.end_withheld(tx, standing.id, by=SYSTEM, reason=f"opened as {record.hold.id}")
+        end_withheld(tx, standing, reason=f"opened as {record.hold.id}", actor=SYSTEM)
+
+
+def _fault_at(snapshot: Snapshot, failure: Failure) -> datetime:
+    """When a hold's fault was, for its cure: the boot that shows a fault is no restart after it, as clocks may say."""
+    boot = nodes.get_boot(snapshot, failure.boot_id) if failure.boot_id else None
+    return max(failure.seen_at, boot.started_at) if boot else failure.seen_at
 
 
 def _set_back(tx: Transaction, already: HoldRecord, fault_at: datetime) -> None:
@@ -188,6 +205,8 @@ def _limited_by(tx: Transaction, carriers: Iterable[Held], wanted: RuleHold, pol
         share = exceeded(shares, is_permanent=wanted.is_permanent, policy=policy)
         if share is not None:
             return breaker.told(share, is_permanent=wanted.is_permanent, policy=policy)
+        held.append(carrier)
+        counted.add(carrier.node_id)
     return None
 
 

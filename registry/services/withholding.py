@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from registry.domain.actors import Actor, ActorKind, Subject, SubjectKind
+from registry.domain.actors import SYSTEM, Actor, ActorKind, Subject, SubjectKind
 from registry.domain.canonical import JSON
 from registry.domain.events import Draft, EventType
 from registry.domain.quarantine import HoldMatch, RuleHold
 from registry.services import passes
 from registry.services.subjects import nodes_of, of_devices, told_in_place
 from registry.services.targets import Target
-from registry.store import devices, nodes, withheld
+from registry.store import devices, nodes, sights, withheld
 from registry.store.database import Snapshot, Transaction, new_id
 from registry.store.devices import Device
 from registry.store.placements import open_of
@@ -72,10 +72,15 @@ def dismiss(tx: Transaction, binds: Iterable[tuple[str, str]], *, reason: str, a
     return standing
 
 
-def end_for_failure(tx: Transaction, failure: str, *, reason: str, actor: Actor) -> None:
+def end_for_failure(tx: Transaction, failure: str, *, reason: str) -> None:
     """Settle what stands for a fault that was none."""
     for record in withheld.standing_for(tx, failure):
-        end(tx, record, reason=reason, actor=actor)
+        settled_at = withheld.newest_dismissal(tx, withheld.binds_of(tx, record.id))
+        other = sights.newest_of_code(tx, record.owner.name, [one.id for one in _units(tx, record)], after=settled_at)
+        if other is not None:  # the same was seen before, and nobody says that this was nothing
+            withheld.set_progress(tx, replace(record, failure=other.id))
+        else:
+            end(tx, record, reason=reason, actor=SYSTEM)
 
 
 def end_with_place(tx: Transaction, instance_id: str, *, reason: str, actor: Actor) -> None:

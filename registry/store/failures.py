@@ -91,10 +91,11 @@ def find_same(
     """
     moment = to_micros(occurred_at)
     row = snapshot.one(
-        f"SELECT {COLUMNS} FROM failure f WHERE f.device_id = ? AND f.code = ? AND (f.occurred_at = ? "
-        "OR (f.boot_id = ? AND f.effect = ? AND COALESCE(f.muted, '') = ? AND f.state = 'active')) "
+        f"SELECT {COLUMNS} FROM failure f WHERE f.device_id = ? AND f.code = ? AND ((f.occurred_at = ? "
+        "AND COALESCE(f.muted, '') = ?) OR (f.boot_id = ? AND f.effect = ? AND COALESCE(f.muted, '') = ? "
+        "AND f.state = 'active')) "
         "ORDER BY CASE WHEN f.occurred_at = ? THEN 0 ELSE 1 END, f.id LIMIT 1",
-        (device_id, code, moment, boot_id, effect, muted or "", moment),
+        (device_id, code, moment, muted or "", boot_id, effect, muted or "", moment),
     )
     return failure_of(row) if row else None
 

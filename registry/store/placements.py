@@ -65,6 +65,16 @@ def open_here(snapshot: Snapshot, instance_id: str) -> list[Placement]:
     ]
 
 
+def placed_at(snapshot: Snapshot, instance_id: str, at: datetime) -> list[Placement]:
+    """Return what was placed on an instance at a time."""
+    moment = to_micros(at)
+    rows = snapshot.all(
+        f"{_SELECT} WHERE p.instance_id = ? AND p.since_at <= ? AND (p.until_at IS NULL OR p.until_at > ?)",
+        (instance_id, moment, moment),
+    )
+    return [_placement(row) for row in rows]
+
+
 def boards_here(snapshot: Snapshot, instance_id: str) -> list[tuple[str, str]]:
     """Return the units that are placed on an instance and not missing, each with its board."""
     return snapshot.all(

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from registry.domain.rules import Sight
+from registry.domain.failures import Effect
+from registry.domain.rules import Rule, Sight
 from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
 from registry.store.failures import COLUMNS, Failure, failure_of
 
@@ -96,29 +97,50 @@ def grow(tx: Transaction, told: Told, at: datetime, times: int) -> Failure:
     return count_again(tx, told.failure, at, times)
 
 
+def newest_of_code(
+    snapshot: Snapshot, code: str, device_ids: Sequence[str], *, after: datetime | None
+) -> Failure | None:
+    """Return the newest active fault of a code on these units, seen later than `after`; none for muted ones."""
+    marks = ", ".join("?" for _ in device_ids)
+    row = snapshot.one(
+        f"SELECT {COLUMNS} FROM failure f WHERE f.device_id IN ({marks}) AND f.code = ? AND f.last_at > ? "
+        "AND f.state = 'active' AND f.muted IS NULL ORDER BY f.last_at DESC, f.id LIMIT 1",
+        (*device_ids, code, to_micros(after) or 0),
+    )
+    return failure_of(row) if row else None
+
+
 def on_devices(
-    snapshot: Snapshot, device_ids: Sequence[str], after: datetime, until: datetime
+    snapshot: Snapshot, device_ids: Sequence[str], rule: Rule, after: datetime, until: datetime
 ) -> list[tuple[Failure, Sight]]:
     """Return what was seen of these units in a stretch of time, later than `after`, wherever it was seen.
 
     Withdrawn and muted faults are left out.
     """
     marks = ", ".join("?" for _ in device_ids)
-    return _seen(snapshot, f"f.device_id IN ({marks})", device_ids, after, until)
+    return _seen(snapshot, f"f.device_id IN ({marks})", device_ids, rule, after, until)
 
 
-def on_node(snapshot: Snapshot, node_id: str, after: datetime, until: datetime) -> list[tuple[Failure, Sight]]:
+def on_node(
+    snapshot: Snapshot, node_id: str, rule: Rule, after: datetime, until: datetime
+) -> list[tuple[Failure, Sight]]:
     """Return what was seen on a node in a stretch of time, later than `after`; withdrawn and muted faults left out."""
-    return _seen(snapshot, "f.node_id = ?", (node_id,), after, until)
+    return _seen(snapshot, "f.node_id = ?", (node_id,), rule, after, until)
 
 
 def _seen(
-    snapshot: Snapshot, where: str, params: Iterable[str], after: datetime, until: datetime
+    snapshot: Snapshot, where: str, params: Iterable[str], rule: Rule, after: datetime, until: datetime
 ) -> list[tuple[Failure, Sight]]:
+    effects = [one for one in Effect if rule.effect is not None and one.rank >= rule.effect.rank]
+    named = {"code": rule.codes, "kind": rule.kinds, "effect": effects}
+    of = [(name, values) for name, values in named.items() if values]
+    concerned = " OR ".join(f"f.{name} IN ({', '.join('?' * len(values))})" for name, values in of)
+    words = [str(one) for _, values in of for one in values]
     rows = snapshot.all(
         f"SELECT {COLUMNS}, s.first_at, s.at, s.count FROM failure f JOIN sight s ON s.failure = f.id "
-        f"WHERE {where} AND f.last_at > ? AND f.state = 'active' AND f.muted IS NULL AND s.at > ? AND s.at <= ?",
-        (*params, to_micros(after), to_micros(after), to_micros(until)),
+        f"WHERE {where} AND ({concerned}) AND f.last_at > ? AND f.state = 'active' AND f.muted IS NULL "
+        "AND s.at > ? AND s.at <= ?",
+        (*params, *words, to_micros(after), to_micros(after), to_micros(until)),
     )
     found = []
     for row in rows:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may a disk hold after the power failed? All that was synced, and any part of what was not.
 
-What was not synced may be there or not, each write by itself (which is what a reordering disk leaves), and what is there
-may be torn: some of its sectors are new and some are old.
+What was not synced may be there or not, each write by itself (which is what a reordering disk leaves), and what is
+there may be torn: some of its sectors are new and some are old.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -125,10 +126,7 @@ def _torn(act: Act, sector: int, random: Random) -> Iterable[Act]:
         return [act]
     start, end = act.number, act.number + len(act.data)
     edges = [start, *range(start - start % sector + sector, end, sector), end]
-    pieces = [
-        Act("write", act.file, act.data[left - start : right - start], left)
-        for left, right in zip(edges, edges[1:], strict=False)
-    ]
+    pieces = [Act("write", act.file, act.data[left - start : right - start], left) for left, right in pairwise(edges)]
     return [piece for piece in pieces if random.random() < 0.5]
 
 

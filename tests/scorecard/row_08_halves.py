@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Row 8: does any crash leave a state without the event that tells of it, or an event without its state?
 
-All images of disks that row 2 makes are looked at, each moment of a recording being one that a `kill -9` may choose too.
+All images of disks that row 2 makes are looked at; where nothing that was written is lost, it is what `kill -9` leaves.
 """
 
 from __future__ import annotations

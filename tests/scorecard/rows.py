@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from tests.scorecard import (
     row_01_killed_postgresql,
     row_01_killed_servers,
+    row_02_power_losses,
     row_03_admissions,
+    row_04_linearizable,
+    row_05_seeded_faults,
     row_06_retries,
     row_07_forgeries,
+    row_08_halves,
+    row_09_failing_disk,
     row_10_clock_jumps,
     row_12_roles,
     row_13_documents,
@@ -57,7 +62,16 @@ ROWS = (
         POSTGRESQL,
         run=row_01_killed_postgresql.run,
     ),
-    Row(2, "power losses", "acknowledged writes with an event lost, or the file unreadable, over power losses", 2_000),
+    Row(
+        2,
+        "power losses",
+        "acknowledged writes with an event lost, or the file unreadable, over simulated power losses (writes recorded "
+        "with strace; unsynced ones dropped, reordered, torn at 512 and 4,096 bytes)",
+        2_000,
+        500,
+        SQLITE,
+        run=row_02_power_losses.run,
+    ),
     Row(
         3,
         "admissions",
@@ -66,8 +80,18 @@ ROWS = (
         50_000,
         run=row_03_admissions.run,
     ),
-    Row(4, "linearizable", "histories of single devices that are not linearizable; snapshot violations", 100_000),
-    Row(5, "seeded faults", "seeded faults that the other rows do not catch", 4),
+    Row(
+        4,
+        "linearizable",
+        "histories of single devices that are not linearizable; views of several devices that are torn, in as many "
+        "operations each",
+        100_000,
+        5_000,
+        run=row_04_linearizable.run,
+    ),
+    Row(
+        5, "seeded faults", "seeded faults that the other rows do not catch", 4, 4, SQLITE, run=row_05_seeded_faults.run
+    ),
     Row(
         6,
         "retries",
@@ -85,8 +109,24 @@ ROWS = (
         500,
         run=row_07_forgeries.run,
     ),
-    Row(8, "halves", "state without event or event without state, over all crash images", 2_000),
-    Row(9, "failing disk", "wrong acknowledgements or admissions on EIO and ENOSPC at every n-th call", 1_000),
+    Row(
+        8,
+        "halves",
+        "state without event or event without state, over crash images",
+        2_000,
+        500,
+        SQLITE,
+        run=row_08_halves.run,
+    ),
+    Row(
+        9,
+        "failing disk",
+        "wrong acknowledgements or admissions on EIO and ENOSPC at every n-th fsync, write and open",
+        2_000,
+        500,
+        SQLITE,
+        run=row_09_failing_disk.run,
+    ),
     Row(
         10,
         "clock jumps",
