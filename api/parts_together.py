@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from api.reports_body import refuse
+from registry.collectors.kernel_log import CHECK as KERNEL_LOG
 from registry.domain.errors import FieldError
 from registry.domain.naming import Roll, label, told_in_boot
 from registry.domain.reports import (
@@ -59,7 +60,7 @@ def with_efas(report: Report, inventories: Sequence[Inventory]) -> Report:
 def with_findings(report: Report, findings: Sequence[Findings]) -> Report:
     """Add what the parts found that are no lists. Devices are named as the report's own list names them."""
     roll = Roll.of(report.entries or (), report.partial)
-    checks = tuple(roll.settle(check) for found in findings for check in found.checks)
+    checks = tuple(roll.settle(check) for found in findings for check in _untold(found))
     told = (told_in_boot(failure, report.boot_id) for found in findings for failure in found.failures)
     return replace(
         report,
@@ -170,6 +171,15 @@ def _best_known(checks: Sequence[CheckResult]) -> list[CheckResult]:
 
 
 # --- what is no list ------------------------------------------------------------------------------------------------
+
+
+def _untold(found: Findings) -> Iterable[CheckResult]:
+    """Leave the code out where a kernel log tells of the fault by itself: a failing check with one is a fault too.
+
+    Such a line may carry no time, or the time of another day: it and its check would be counted as two.
+    """
+    told = {one.code for one in found.failures}
+    return (replace(one, code=None) if one.name == KERNEL_LOG and one.code in told else one for one in found.checks)
 
 
 def _with_readings(

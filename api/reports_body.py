@@ -37,7 +37,7 @@ ERRORS_SHOWN = 50
 
 REQUIRED_IDS = ("report_id", "boot_id", "provider_id", "profile")
 OPTIONAL_IDS = ("run_id", "zone")
-TIMES = ("started_at", "finished_at", "sent_at")
+TIMES = ("started_at", "finished_at", "sent_at", "booted_at")
 LISTS = ("covers", "partial", "devices", "checks", "failures", "host")
 FIELDS = frozenset({*REQUIRED_IDS, *OPTIONAL_IDS, *TIMES, *LISTS, "seq"})
 """Every field that a report may have."""

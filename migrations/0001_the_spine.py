@@ -121,7 +121,7 @@ TABLES = (
         target_key TEXT NOT NULL, target TEXT NOT NULL, scope TEXT, match TEXT NOT NULL, reason TEXT NOT NULL,
         cause TEXT, ticket TEXT,
         release_policy TEXT NOT NULL, is_permanent BIGINT NOT NULL, is_drain BIGINT NOT NULL, opened_at BIGINT NOT NULL,
-        review_at BIGINT, expires_at BIGINT, fault_at BIGINT, restart_at BIGINT, clean_runs BIGINT NOT NULL,
+        review_at BIGINT, expires_at BIGINT, fault_at BIGINT, fault_boot TEXT, restart_at BIGINT, clean_runs BIGINT NOT NULL,
         released_at BIGINT, released_by TEXT, release_reason TEXT, evidence TEXT NOT NULL)""",
     "CREATE UNIQUE INDEX quarantine_open ON quarantine (target_key, owner) WHERE state = 'open'",
     "CREATE INDEX quarantine_state ON quarantine (state, id)",
@@ -142,7 +142,7 @@ TABLES = (
     """CREATE TABLE withheld (
         id TEXT PRIMARY KEY, owner TEXT NOT NULL, target_kind TEXT NOT NULL, target_key TEXT NOT NULL,
         match TEXT NOT NULL, failure TEXT NOT NULL REFERENCES failure(id), reason TEXT NOT NULL, limited_by TEXT NOT NULL,
-        release_policy TEXT NOT NULL, opened_at BIGINT NOT NULL, fault_at BIGINT NOT NULL, restart_at BIGINT,
+        release_policy TEXT NOT NULL, opened_at BIGINT NOT NULL, fault_at BIGINT NOT NULL, fault_boot TEXT, restart_at BIGINT,
         clean_runs BIGINT NOT NULL, ended_at BIGINT, ended_by TEXT, end_reason TEXT)""",
     "CREATE UNIQUE INDEX withheld_open ON withheld (target_key, owner) WHERE ended_at IS NULL",
     "CREATE INDEX withheld_failure ON withheld (failure) WHERE ended_at IS NULL",
@@ -172,7 +172,8 @@ TABLES = (
     """CREATE TABLE token (
         id TEXT PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, node TEXT, provider_id TEXT, profile TEXT,
         joined_with TEXT REFERENCES token(id), pattern TEXT, uses BIGINT, used BIGINT, expires_at BIGINT,
-        hash TEXT NOT NULL UNIQUE, created_at BIGINT NOT NULL, created_by TEXT NOT NULL, revoked_at BIGINT)""",
+        hash TEXT NOT NULL UNIQUE, created_at BIGINT NOT NULL, created_by TEXT NOT NULL, revoked_at BIGINT,
+        refusal_at BIGINT)""",
     # One instance has one token by a trade, whatever else goes wrong.
     """CREATE UNIQUE INDEX token_instance ON token (node, provider_id)
         WHERE joined_with IS NOT NULL AND revoked_at IS NULL""",

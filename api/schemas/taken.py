@@ -91,7 +91,11 @@ _HOST = obj(_open(serial=_TEXT, uuid=_TEXT), required=(), is_closed=True)
 _LISTS = ("covers", "partial", "devices", "checks", "failures", "host")
 _PART: JsonSchema = {"type": "string"}
 _REPORT_IDS: dict[str, JsonSchema] = dict.fromkeys(("report_id", "boot_id", "provider_id", "profile"), _ID)
-_REPORT_SCALARS = {**_REPORT_IDS, **_open(run_id=_ID, zone=_ID, started_at=_TIME, finished_at=_TIME, sent_at=_TIME)}
+_REPORT_TIMES: dict[str, JsonSchema] = {
+    **dict.fromkeys(("started_at", "finished_at", "sent_at"), _TIME),
+    "booted_at": {**_TIME, "description": "When the boot began: it makes dates of times since boot in a raw log."},
+}
+_REPORT_SCALARS = {**_REPORT_IDS, **_open(run_id=_ID, zone=_ID, **_REPORT_TIMES)}
 
 REPORT = obj(
     {
@@ -133,7 +137,7 @@ REPORT_EXAMPLE: dict[str, Any] = {
 
 def report_parts(raw: Mapping[str, str]) -> JsonSchema:
     """Give the same as `multipart/form-data`, with the output of tools, by part. A part may be a file or a field."""
-    texts = ("run_id", "zone", "seq", "started_at", "finished_at", "sent_at")
+    texts = ("run_id", "zone", "seq", *_REPORT_TIMES)
     members = {
         **_REPORT_IDS,
         **{name: {"type": "string"} for name in texts},

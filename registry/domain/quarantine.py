@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -210,6 +211,36 @@ def is_after_restart(run_end: datetime, restart_at: datetime, policy: Policy) ->
     much as clocks may differ is forgiven.
     """
     return run_end >= restart_at - timedelta(seconds=policy.future_tolerance_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class BootSeen:
+    """One boot of one instance: our id, the node's own, and when its first report came. It began before that."""
+
+    id: str
+    boot_id: str
+    seen_at: datetime
+
+
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}", re.IGNORECASE)
+"""The kernel's own boot id, a random UUID: no two boots of any two machines share one.
+https://www.kernel.org/doc/html/latest/admin-guide/sysctl/kernel.html#random"""
+
+
+def is_later_boot(boot: BootSeen, *, fault_at: datetime, fault_boot: BootSeen | None) -> bool:
+    """Does a boot come after a fault, so that clean runs in it speak of its cure?
+
+    The boot that showed the fault never does, however much later than the fault its first report came, nor the same
+    boot under another name. A boot of another instance does when it was first seen after the fault, whenever the device
+    came to it: nobody plugs a GPU into a running node. One that was up before the fault does not, for that the device
+    was moved there is no restart that anybody saw.
+    """
+    if boot.seen_at <= fault_at:
+        return False
+    if fault_boot is None:
+        return True
+    is_same_kernel = boot.boot_id == fault_boot.boot_id and _RANDOM_ID.fullmatch(boot.boot_id) is not None
+    return boot.id != fault_boot.id and not is_same_kernel and boot.seen_at > fault_boot.seen_at
 
 
 def after_passes_done(

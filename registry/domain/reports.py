@@ -159,7 +159,7 @@ class Report:
 
     `entries` is None when the message carries no list at all; `covers` names the kinds the list speaks for, None
     when the sender did not say. `partial` holds the kinds whose list is known to be incomplete. `stamps` are the
-    timestamp texts of raw inventories.
+    timestamp texts of raw inventories. `booted_at` is when the boot began, by the node's own clock.
     """
 
     node: str
@@ -173,6 +173,7 @@ class Report:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     sent_at: datetime | None = None
+    booted_at: datetime | None = None
     covers: frozenset[str] | None = None
     entries: tuple[DeviceEntry, ...] | None = None
     partial: frozenset[str] = frozenset()

@@ -10,7 +10,7 @@ from registry.domain.actors import SYSTEM
 from registry.domain.passes import Run
 from registry.domain.policy import Policy
 from registry.domain.quarantine import ReleasePolicy, after_passes_done, is_after_restart
-from registry.services import withholding
+from registry.services import restarts, withholding
 from registry.services.holding import end
 from registry.store import holds, withheld
 from registry.store.database import Transaction
@@ -41,8 +41,8 @@ def count_towards_release(
 
 def _count(tx: Transaction, record: HoldRecord, run: Run, boot: Boot, policy: Policy) -> None:
     fault_at = record.fault_at or record.hold.opened_at
-    restart_at = _restart(record.restart_at, fault_at, run, boot, policy)
-    if restart_at is None:
+    restart_at = record.restart_at or _began_after(tx, boot, fault_at, record.fault_boot)
+    if restart_at is None or not is_after_restart(run.times.end, restart_at, policy):
         return
     counted = replace(record, restart_at=restart_at, clean_runs=record.clean_runs + 1)
     holds.set_progress(tx, counted)
@@ -54,8 +54,8 @@ def _count(tx: Transaction, record: HoldRecord, run: Run, boot: Boot, policy: Po
 
 
 def _count_withheld(tx: Transaction, standing: WithheldRecord, run: Run, boot: Boot, policy: Policy) -> None:
-    restart_at = _restart(standing.restart_at, standing.fault_at, run, boot, policy)
-    if restart_at is None:
+    restart_at = standing.restart_at or _began_after(tx, boot, standing.fault_at, standing.fault_boot)
+    if restart_at is None or not is_after_restart(run.times.end, restart_at, policy):
         return
     counted = replace(standing, restart_at=restart_at, clean_runs=standing.clean_runs + 1)
     withheld.set_progress(tx, counted)
@@ -63,9 +63,6 @@ def _count_withheld(tx: Transaction, standing: WithheldRecord, run: Run, boot: B
         withholding.end(tx, counted, reason=EARNED.format(counted.clean_runs), actor=SYSTEM)
 
 
-def _restart(known: datetime | None, fault_at: datetime, run: Run, boot: Boot, policy: Policy) -> datetime | None:
-    """Give the restart, newer than the fault, that a run speaks for the time after; None when there is none."""
-    restart_at = boot.started_at if known is None and boot.started_at > fault_at else known
-    if restart_at is None or not is_after_restart(run.times.end, restart_at, policy):
-        return None
-    return restart_at
+def _began_after(tx: Transaction, boot: Boot, fault_at: datetime, fault_boot: str | None) -> datetime | None:
+    """When the boot was first seen, if it is a restart that is newer than the fault."""
+    return boot.started_at if restarts.is_boot_after(tx, boot, fault_at, fault_boot) else None

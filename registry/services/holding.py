@@ -49,6 +49,7 @@ def lay(
     evidence: Any,
     actor: Actor,
     fault_at: datetime,
+    fault_boot: str | None = None,
 ) -> HoldRecord:
     """Write a hold on a target that has none of this owner, with its event."""
     hold = replace(
@@ -61,7 +62,7 @@ def lay(
     )
     # Under the name that was asked for a hold on a machine is found, also when another instance bears it by now.
     found_by = (("asked", target.node),) if target.node else ()
-    record = HoldRecord(hold, dict(asked), evidence, fault_at, binds=(*target.binds, *found_by))
+    record = HoldRecord(hold, dict(asked), evidence, fault_at, fault_boot, binds=(*target.binds, *found_by))
     holds.insert_hold(tx, record)
     where = [target.node] if target.node else nodes_of(tx, target.units)
     _record(

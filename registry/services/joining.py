@@ -49,7 +49,8 @@ def join(
             _revoke_earlier(tx, trade, joined, actor)
             row = _row(held, trade, actor, now)
             return hand_out(tx, row, pepper, actor, **({"boot_id": trade.boot_id} if trade.boot_id else {}))
-        if refused.is_noted:
+        # Whoever lost the answer asks for ever: the first time is news.
+        if refused.is_noted and (refused.token_id is None or store.note_refusal(tx, refused.token_id)):
             tx.record(_refusal(held, trade, refused, actor))
     raise refused.as_error()
 

@@ -57,7 +57,7 @@ def locate(
     _check_scope(reported, node_scope)
     slot = _slot(reported.slot)
     if reported.device is not None:
-        device = _device(tx, reported, slot)
+        device = _device(tx, reported, slot, is_of_report=boot is not None)
         located = _with_device(tx, reported, device, node_scope, slot)
     else:
         located = _in_place(tx, reported, reported.node or node_scope, slot, boot, is_past=is_past)
@@ -85,7 +85,7 @@ def _slot(text: str | None) -> str | None:
     return slot
 
 
-def _device(tx: Transaction, reported: ReportedFailure, slot: str | None) -> Device | None:
+def _device(tx: Transaction, reported: ReportedFailure, slot: str | None, *, is_of_report: bool) -> Device | None:
     """The unit that a reference means. Of several on one board the one in the slot; an unknown slice is nobody's."""
     ref = reported.device or ""
     found = find_units(tx, ref)
@@ -93,11 +93,14 @@ def _device(tx: Transaction, reported: ReportedFailure, slot: str | None) -> Dev
         return found[0]
     if not found and (parse_slice(ref) is not None or slot is not None):
         return None
-    if slot is not None and len({one.board_id for one in found}) == 1:
+    if len({one.board_id for one in found}) == 1 and (slot is not None or is_of_report):
         at = placements.open_of(tx, [one.id for one in found])
         here = [one for one in found if one.id in at and at[one.id].slot == slot]
+        on_node = [one for one in found if one.id in at and at[one.id].node == reported.node]
         if len(here) == 1:
             return here[0]
+        if is_of_report and on_node:  # what the code does is done to their board
+            return on_node[0]
     if len(found) > 1:
         raise DeviceAmbiguous(
             f"{ref!r} fits {len(found)} devices: add the slot, or use a UUID.", candidates=candidates(found)

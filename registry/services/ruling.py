@@ -19,6 +19,7 @@ from registry.domain.failures import Effect, FailureKind
 from registry.domain.policy import Policy
 from registry.domain.quarantine import Hold, RuleHold, TargetKind, is_stricter, rule_hold_for
 from registry.domain.rules import Distinct, Over, Rule, Sight, fires
+from registry.services import restarts
 from registry.services.holding import SUPERSEDED, end, lay
 from registry.services.locating import Located
 from registry.services.targets import Target, of_unit, resolve
@@ -141,12 +142,20 @@ def _hold(
     fault_at = _fault_at(tx, failure)
     already = holds.find_open_by_owner(tx, target.binds, wanted.owner)
     if already is not None and not is_stricter(wanted.release_policy, already.hold.release_policy):
-        _set_back(tx, already, fault_at)
+        _set_back(tx, already, fault_at, failure.boot_id)
         return
     carriers = [] if _held_by_rules(tx, target) else _carriers(tx, target)
     limited_by = _limited_by(tx, carriers, wanted, policy)
     if limited_by is not None:
-        withhold(tx, target, wanted, failure=failure.id, fault_at=fault_at, limited_by=limited_by)
+        withhold(
+            tx,
+            target,
+            wanted,
+            failure=failure.id,
+            fault_at=fault_at,
+            fault_boot=failure.boot_id,
+            limited_by=limited_by,
+        )
         return
     if already is not None:
         end(tx, already, reason=SUPERSEDED, actor=SYSTEM)
@@ -160,7 +169,7 @@ def _hold(
         cause=wanted.cause,
         release_policy=wanted.release_policy,
     )
-    record = lay(tx, target, template, asked=asked, evidence=evidence, actor=wanted.owner, fault_at=fault_at)
+    record = lay(tx, target, template, asked=asked, evidence=evidence, actor=wanted.owner, fault_at=fault_at, fault_boot=failure.boot_id)
     for carrier in carriers:
         counts.insert_newly_held(tx, record.hold.id, carrier)
     standing = withheld.find_standing(tx, target.key, wanted.owner)
@@ -174,12 +183,13 @@ def _fault_at(snapshot: Snapshot, failure: Failure) -> datetime:
     return max(failure.seen_at, boot.started_at) if boot else failure.seen_at
 
 
-def _set_back(tx: Transaction, already: HoldRecord, fault_at: datetime) -> None:
+def _set_back(tx: Transaction, already: HoldRecord, fault_at: datetime, fault_boot: str | None) -> None:
     """The same fault again: only what was earned after it counts. What is older than the restart was cured by it."""
-    if already.restart_at is not None and fault_at < already.restart_at:
+    if restarts.is_before(tx, fault_at, fault_boot, already.restart_at):
         return
-    newest = max(fault_at, already.fault_at or fault_at)
-    holds.set_progress(tx, replace(already, fault_at=newest, restart_at=None, clean_runs=0))
+    known = (already.fault_at or fault_at, already.fault_boot)
+    at, boot = restarts.newest(tx, known, (fault_at, fault_boot))
+    holds.set_progress(tx, replace(already, fault_at=at, fault_boot=boot, restart_at=None, clean_runs=0))
 
 
 def _held_by_rules(tx: Transaction, target: Target) -> list[HoldRecord]:

@@ -16,7 +16,7 @@ from registry.domain.actors import SYSTEM, Actor, ActorKind, Subject, SubjectKin
 from registry.domain.canonical import JSON
 from registry.domain.events import Draft, EventType
 from registry.domain.quarantine import HoldMatch, RuleHold
-from registry.services import passes
+from registry.services import passes, restarts
 from registry.services.subjects import nodes_of, of_devices, told_in_place
 from registry.services.targets import Target
 from registry.store import devices, nodes, sights, withheld
@@ -27,14 +27,21 @@ from registry.store.withheld import WithheldRecord
 
 
 def withhold(
-    tx: Transaction, target: Target, wanted: RuleHold, *, failure: str, fault_at: datetime, limited_by: str
+    tx: Transaction,
+    target: Target,
+    wanted: RuleHold,
+    *,
+    failure: str,
+    fault_at: datetime,
+    fault_boot: str | None,
+    limited_by: str,
 ) -> None:
     """Keep that a rule wanted a hold, with its event; what stands already only gets the newer evidence."""
     standing = withheld.find_standing(tx, target.key, wanted.owner)
     if standing is not None:
-        if standing.restart_at is None or fault_at >= standing.restart_at:
-            newer = max(fault_at, standing.fault_at)
-            again = replace(standing, failure=failure, fault_at=newer, restart_at=None, clean_runs=0)
+        if not restarts.is_before(tx, fault_at, fault_boot, standing.restart_at):
+            at, boot = restarts.newest(tx, (standing.fault_at, standing.fault_boot), (fault_at, fault_boot))
+            again = replace(standing, failure=failure, fault_at=at, fault_boot=boot, restart_at=None, clean_runs=0)
             withheld.set_progress(tx, again)
         return
     record = WithheldRecord(
@@ -49,6 +56,7 @@ def withhold(
         release_policy=wanted.release_policy,
         opened_at=tx.now,
         fault_at=fault_at,
+        fault_boot=fault_boot,
         binds=target.binds,
     )
     withheld.insert_withheld(tx, record)

@@ -23,14 +23,15 @@ from registry.store.devices import in_chunks
 class HoldRecord:
     """A hold with what it was asked for and what it has earned.
 
-    `fault_at` is the time of the fault it waits to be cured of, `restart_at` the newest restart after that,
-    `clean_runs` the clean runs since that restart.
+    `fault_at` is the time of the fault it waits to be cured of, `fault_boot` our id of the boot that showed it where
+    that is known, `restart_at` the newest restart after that, `clean_runs` the clean runs since that restart.
     """
 
     hold: Hold
     target: Mapping[str, Any]
     evidence: Any = None
     fault_at: datetime | None = None
+    fault_boot: str | None = None
     restart_at: datetime | None = None
     clean_runs: int = 0
     binds: tuple[tuple[str, str], ...] = field(default=())
@@ -46,8 +47,8 @@ class Bind:
 
 _NAMES = (
     *("id", "state", "owner", "target_kind", "target_key", "target", "scope", "match", "reason", "cause", "ticket"),
-    *("release_policy", "is_permanent", "is_drain", "opened_at", "review_at", "expires_at", "fault_at", "restart_at"),
-    *("clean_runs", "released_at", "released_by", "release_reason", "evidence"),
+    *("release_policy", "is_permanent", "is_drain", "opened_at", "review_at", "expires_at", "fault_at", "fault_boot"),
+    *("restart_at", "clean_runs", "released_at", "released_by", "release_reason", "evidence"),
 )
 COLUMNS = ", ".join(f"q.{name}" for name in _NAMES)
 
@@ -68,6 +69,7 @@ def record_of(row: Sequence[Any]) -> HoldRecord:
         target=json.loads(cells["target"]),
         evidence=json.loads(cells["evidence"]),
         fault_at=from_micros(cells["fault_at"]),
+        fault_boot=cells["fault_boot"],
         restart_at=from_micros(cells["restart_at"]),
         clean_runs=cells["clean_runs"],
     )
@@ -132,14 +134,15 @@ def insert_hold(tx: Transaction, record: HoldRecord) -> None:
         to_micros(hold.review_at),
         to_micros(hold.expires_at),
         to_micros(record.fault_at),
+        record.fault_boot,
         to_micros(record.restart_at),
         record.clean_runs,
         json.dumps(record.evidence),
     )
     tx.execute(
         "INSERT INTO quarantine (id, state, owner, target_kind, target_key, target, scope, match, reason, cause, "
-        "ticket, release_policy, is_permanent, is_drain, opened_at, review_at, expires_at, fault_at, restart_at, "
-        "clean_runs, "
+        "ticket, release_policy, is_permanent, is_drain, opened_at, review_at, expires_at, fault_at, fault_boot, "
+        "restart_at, clean_runs, "
         f"evidence) VALUES ({', '.join('?' * len(values))})",
         values,
     )
@@ -167,8 +170,14 @@ def end_hold(tx: Transaction, hold_id: str, *, released_by: Actor, reason: str) 
 def set_progress(tx: Transaction, record: HoldRecord) -> None:
     """Write what a hold has earned so far."""
     tx.execute(
-        "UPDATE quarantine SET fault_at = ?, restart_at = ?, clean_runs = ? WHERE id = ?",
-        (to_micros(record.fault_at), to_micros(record.restart_at), record.clean_runs, record.hold.id),
+        "UPDATE quarantine SET fault_at = ?, fault_boot = ?, restart_at = ?, clean_runs = ? WHERE id = ?",
+        (
+            to_micros(record.fault_at),
+            record.fault_boot,
+            to_micros(record.restart_at),
+            record.clean_runs,
+            record.hold.id,
+        ),
     )
 
 

@@ -57,6 +57,14 @@ def find_token_by_hash(snapshot: Snapshot, hash_: str) -> TokenRow | None:
     return _token(row) if row else None
 
 
+def note_refusal(transaction: Transaction, token_id: str) -> bool:
+    """Note that a trade was refused because of this token. False when that was noted before."""
+    cursor = transaction.execute(
+        "UPDATE token SET refusal_at = ? WHERE id = ? AND refusal_at IS NULL", (to_micros(transaction.now), token_id)
+    )
+    return bool(cursor.rowcount)
+
+
 def find_token(snapshot: Snapshot, token_id: str) -> TokenRow | None:
     """Return the token with this public id."""
     row = snapshot.one(f"SELECT {_COLUMNS} FROM token WHERE id = ?", (token_id,))

@@ -18,7 +18,7 @@ from registry.store.devices import in_chunks
 class WithheldRecord:
     """A hold that was not opened. What would end the hold ends it, and until then no node with its target is admitted.
 
-    `limited_by` says which limit was reached; `fault_at`, `restart_at` and `clean_runs` are as for a hold.
+    `limited_by` says which limit was reached; `fault_at` to `clean_runs` are as for a hold.
     """
 
     id: str
@@ -32,6 +32,7 @@ class WithheldRecord:
     release_policy: ReleasePolicy
     opened_at: datetime
     fault_at: datetime
+    fault_boot: str | None = None
     restart_at: datetime | None = None
     clean_runs: int = 0
     binds: tuple[tuple[str, str], ...] = field(default=())
@@ -39,12 +40,12 @@ class WithheldRecord:
 
 _COLUMNS = (
     "w.id, w.owner, w.target_kind, w.target_key, w.match, w.failure, w.reason, w.limited_by, w.release_policy, "
-    "w.opened_at, w.fault_at, w.restart_at, w.clean_runs"
+    "w.opened_at, w.fault_at, w.fault_boot, w.restart_at, w.clean_runs"
 )
 
 
 def _record(row: Sequence[Any]) -> WithheldRecord:
-    id_, owner, kind, key, match, failure, reason, limited_by, release_policy, opened, fault, restart, runs = row
+    id_, owner, kind, key, match, failure, reason, limited_by, release_policy, opened, fault, boot, restart, runs = row
     return WithheldRecord(
         id_,
         Actor.parse(owner),
@@ -57,6 +58,7 @@ def _record(row: Sequence[Any]) -> WithheldRecord:
         ReleasePolicy(release_policy),
         from_micros(opened),
         from_micros(fault),
+        boot,
         from_micros(restart),
         runs,
     )
@@ -66,12 +68,12 @@ def insert_withheld(tx: Transaction, one: WithheldRecord) -> None:
     """Keep that a hold was withheld, and what it would have bound."""
     values = (
         *(one.id, str(one.owner), one.target_kind, one.target_key, one.match, one.failure, one.reason, one.limited_by),
-        *(one.release_policy, to_micros(one.opened_at), to_micros(one.fault_at), to_micros(one.restart_at)),
-        one.clean_runs,
+        *(one.release_policy, to_micros(one.opened_at), to_micros(one.fault_at), one.fault_boot),
+        *(to_micros(one.restart_at), one.clean_runs),
     )
     tx.execute(
         "INSERT INTO withheld (id, owner, target_kind, target_key, match, failure, reason, limited_by, "
-        f"release_policy, opened_at, fault_at, restart_at, clean_runs) VALUES ({', '.join('?' * len(values))})",
+        f"release_policy, opened_at, fault_at, fault_boot, restart_at, clean_runs) VALUES ({', '.join('?' * len(values))})",
         values,
     )
     tx.many(
@@ -83,8 +85,8 @@ def insert_withheld(tx: Transaction, one: WithheldRecord) -> None:
 def set_progress(tx: Transaction, one: WithheldRecord) -> None:
     """Write the newest evidence and what has been earned since."""
     tx.execute(
-        "UPDATE withheld SET failure = ?, fault_at = ?, restart_at = ?, clean_runs = ? WHERE id = ?",
-        (one.failure, to_micros(one.fault_at), to_micros(one.restart_at), one.clean_runs, one.id),
+        "UPDATE withheld SET failure = ?, fault_at = ?, fault_boot = ?, restart_at = ?, clean_runs = ? WHERE id = ?",
+        (one.failure, to_micros(one.fault_at), one.fault_boot, to_micros(one.restart_at), one.clean_runs, one.id),
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failing tests of a review of api/parts_together.py."""
+"""Does what a list without slots saw count?"""
 
 from __future__ import annotations
 

@@ -145,6 +145,7 @@ def run_one(template: Path, disk: Any, fault: tuple[int, int, int, int]) -> dict
         devices = [gpu(serial, 0x10 + at) | {"asset_tag": "the first"} for at, serial in enumerate(SERIALS)]
         admit(operator, trial.node, clock)
         trial.node.post("/v1/nodes/node-a/reports", json=report(devices=devices))
+        standing(house.app).database.close_all()  # all files are opened anew, which may fail
         disk.disk_arm(*fault)
         trial.ask()
         if fault[3]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What writes while the power fails?
 
-`python -m tests.scorecard.power_writer DATABASE ACKS COUNT [FAULT]`: threads hold, release, record failures and report through the real services, and leave a line for each
-acknowledgement in the file ACKS, which is how a recording of this process's system calls knows what was promised when.
+`python -m tests.scorecard.power_writer DATABASE ACKS COUNT [FAULT]`: threads hold, release, record failures and report
+through the real services, and leave a line for each acknowledgement in the file ACKS, which is how a recording of this
+process's system calls knows what was promised when.
 """
 
 from __future__ import annotations

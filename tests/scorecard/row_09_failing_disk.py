@@ -36,20 +36,25 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
         template.mkdir()
         migrate(f"sqlite:///{template / DATABASE}")
         command = [sys.executable, "-m", "tests.scorecard.failing_disk", str(template), str(n), str(seed)]
-        with (here / "errors").open("w+") as errors:
-            trials = subprocess.Popen(
+        with (
+            (here / "errors").open("w+") as errors,
+            subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
-            )
+            ) as trials,
+        ):
             assert trials.stdout is not None
             for line in trials.stdout:
-                told = json.loads(line)
-                wrong.update(told["wrong"])
-                seen.update(told["seen"])
-                seen["trials in which something failed"] += bool(told["seen"]["503 answers"])
+                _add(json.loads(line), wrong, seen)
                 progress(1)
-            if trials.wait():
-                raise AssertionError((here / "errors").read_text())
+        if trials.returncode:
+            raise AssertionError((here / "errors").read_text())
     return Measured(n, wrong, seen)
+
+
+def _add(told: dict[str, dict[str, int]], wrong: Counter[str], seen: Counter[str]) -> None:
+    wrong.update(told["wrong"])
+    seen.update(told["seen"])
+    seen["trials in which something failed"] += bool(told["seen"]["503 answers"])
 
 
 def _library(here: Path) -> Path:

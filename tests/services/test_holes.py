@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failing tests of a review: each shows one hole."""
+"""Is there a way around the rules: a list taken for known, evidence that is lost, a release that nothing earned?"""
 
 from __future__ import annotations
 
@@ -16,13 +16,8 @@ from registry.services.failures import withdraw_failure
 from registry.services.history import list_events
 from registry.services.nodes import set_maintenance
 from registry.services.profiles import set_profile
-from tests.fleet import ALICE, CLEAN_GPU, EVERYTHING, Fleet, gpu, passing, serial, uuid
+from tests.fleet import ALICE, EVERYTHING, Fleet, gpu, passing, serial, uuid
 from tests.services.test_breaker import bring_up, is_withheld, look, name
-
-
-@pytest.fixture(params=["sqlite"])
-def engine(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 def twin(number: int, **changes: Any) -> Any:
@@ -161,18 +156,6 @@ def test_a_withholding_that_opens_after_all_ends_with_an_event(fleet: Fleet) -> 
     fleet.fail("xid_48", device=uuid(1))
     types = [one["type"] for one in list_events(fleet.db, {}, EVERYTHING).items]
     assert (types.count("quarantine.withheld"), sum("withh" in one for one in types)) == (1, 2)
-
-
-def test_a_finding_under_a_shared_serial_holds_no_sibling_by_a_rule_of_scope_unit(fleet: Fleet) -> None:
-    rule = Rule("units", count=1, within_seconds=60, codes=("gpu.nvlink.down",), scope="unit")
-    fleet.policy = replace(fleet.policy, rules=(rule,), effects=(*fleet.policy.effects,))
-    set_profile(fleet.db, "pair", {"gpu": {"count": 2}}, actor=ALICE, now=fleet.clock.now)
-    pair = [twin(0), twin(1)]
-    fleet.admit(profile="pair", devices=pair)
-    fleet.clock.advance(30)
-    failed = CheckResult("gpu.xid", CheckStatus.FAIL, serial(0), "gpu.nvlink.down", "which?")
-    fleet.report(profile="pair", devices=pair, checks=(*passing("gpu.ecc", "gpu.row_remap"), failed))
-    assert [len(one["devices"]) for one in fleet.open_holds()] in ([], [2])
 
 
 def test_a_slot_match_teaches_no_firmware(fleet: Fleet) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failing test of a review of services/joining.py."""
+"""Does a script that asks again and again fill the history?"""
 
 from __future__ import annotations
 

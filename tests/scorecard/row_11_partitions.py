@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row 11: what is decided while node, server and PostgreSQL cannot reach one another, and how soon is it right again?
+
+The server is parted from its PostgreSQL, by a cut or by silence, for up to three seconds under callers. Longer absences,
+up to an hour, are told by an injected clock: of the service, which must make no node stale, and of a node, which must.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+
+import requests
+
+from registry.services import life
+from registry.store.database import open_database
+from registry.store.migrations import migrate
+from tests.clock import Clock
+from tests.fleet import Fleet
+from tests.live.machines import Node, held, quarantine
+from tests.live.server import Caller
+from tests.postgres import Server
+from tests.scorecard.ground import folder, postgresql, serving
+from tests.scorecard.measured import Measured, Progress
+from tests.scorecard.partition import Partition
+
+PARTED_SECONDS = (0.2, 3.0)
+AWAY_SECONDS = (31, 3600)
+RIGHT_AGAIN_SECONDS, PATIENCE_SECONDS = 5.0, 60.0
+ASKERS = 4
+WRONG = ("wrong decisions", "right again later than 5 s", "nodes made stale by the service's own outage")
+
+
+def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
+    """Part them `n` times."""
+    random, wrong, seen = Random(seed), Counter(dict.fromkeys(WRONG, 0)), Counter[str]()
+    with postgresql() as cluster, folder() as here:
+        name = "scorecard"
+        migrate(cluster.create_database(name))
+        with Partition(here, cluster.folder) as network:
+            with serving(f"postgresql://postgres@/{name}?host={here}") as server:
+                operator = server.caller("operator")
+                bad, good = Node(server), Node(server)
+                for node in (bad, good):
+                    node.admit()
+                quarantine(operator, held(bad))
+                for _ in range(n):
+                    _part(network, operator, bad, good, random, wrong, seen)
+                    progress(1)
+        _be_away(cluster, n, random, wrong, seen)
+    return Measured(n, wrong, seen)
+
+
+def _part(
+    network: Partition, operator: Caller, bad: Node, good: Node, random: Random, wrong: Counter[str], seen: Counter[str]
+) -> None:
+    """One partition, with callers who ask all the while, and then until they are told what is right."""
+    is_cut = random.random() < 0.5
+    seconds = random.uniform(*PARTED_SECONDS)
+    until = time.monotonic() + seconds
+    with ThreadPoolExecutor(ASKERS) as pool:
+        (network.cut if is_cut else network.stall)()
+        seen["cuts" if is_cut else "silences"] += 1
+        asking = [pool.submit(_ask, operator, bad, until) for _ in range(ASKERS)]
+        time.sleep(seconds)
+        network.heal()
+        took = _seconds_until_right(operator, bad, good)
+        for one in asking:
+            answers = one.result()
+            wrong["wrong decisions"] += answers.pop("admitted", 0)
+            seen.update(answers)
+    wrong["right again later than 5 s"] += took > RIGHT_AGAIN_SECONDS
+    seen["milliseconds to be right again, in all"] += int(took * 1000)
+
+
+def _ask(operator: Caller, bad: Node, until: float) -> Counter[str]:
+    """Ask for a held node until a moment; `admitted` must not come."""
+    told: Counter[str] = Counter()
+    while time.monotonic() < until:
+        told[_word(operator, bad)] += 1
+    return told
+
+
+def _word(operator: Caller, node: Node) -> str:
+    try:
+        answer = operator.ask("GET", f"/v1/nodes/{node.name}/admission", fresh=True)
+    except requests.RequestException:
+        return "no answer"
+    if answer.status_code != 200:
+        return f"{answer.status_code} answers"
+    return "admitted" if answer.json()["admitted"] else "refused"
+
+
+def _seconds_until_right(operator: Caller, bad: Node, good: Node) -> float:
+    begun = time.monotonic()
+    while time.monotonic() - begun < PATIENCE_SECONDS:
+        if _word(operator, good) == "admitted" and _word(operator, bad) == "refused":
+            break
+        # The good node reports as nodes do; where a partition was long enough to make it stale, this ends it.
+        time.sleep(0.05)
+    return time.monotonic() - begun
+
+
+def _be_away(cluster: Server, n: int, random: Random, wrong: Counter[str], seen: Counter[str]) -> None:
+    """For up to an hour the service is away, and then a node is."""
+    url = cluster.create_database("away")
+    migrate(url)
+    db = open_database(url)
+    fleet = Fleet(db, Clock())
+    fleet.admit()
+    life.beat(db, fleet.clock.now, fleet.policy)
+    for _ in range(n):
+        fleet.report()
+        fleet.clock.advance(random.uniform(*AWAY_SECONDS))
+        life.beat(db, fleet.clock.now, fleet.policy)
+        wrong["nodes made stale by the service's own outage"] += "report_stale" in fleet.codes()
+        for _ in range(fleet.policy.report_stale_seconds // fleet.policy.life_sign_seconds + 1):
+            fleet.clock.advance(fleet.policy.life_sign_seconds)
+            life.beat(db, fleet.clock.now, fleet.policy)
+        wrong["wrong decisions"] += "report_stale" not in fleet.codes()
+        fleet.report()
+        wrong["wrong decisions"] += "report_stale" in fleet.codes()
+        seen["outages told by the clock"] += 1
+    db.close_all()
