@@ -55,7 +55,7 @@ bench: $(STAMP) ## Measure through HTTP on both engines (BENCH=full: a million d
 		$(if $(BENCH_DATA),--data $(BENCH_DATA))
 	$(BIN)/python -m tests.bench.agent_cost
 
-scorecard: $(STAMP) ## Measure the promises under faults, resumable, into SCORECARD.md (ROW=3, SHARE=0.1, N=, SEED=, ENGINE=)
+scorecard: $(STAMP) ## Try the promises under faults, resumable, into SCORECARD.md (ROW=3, SHARE=0.1, N=, SEED=, ENGINE=)
 	$(BIN)/python -m tests.scorecard $(addprefix --row ,$(ROW)) $(addprefix --share ,$(SHARE)) $(addprefix --n ,$(N)) \
 		$(addprefix --seed ,$(SEED)) $(addprefix --engine ,$(ENGINE))
 

@@ -111,7 +111,7 @@ def _checks_beside(first: Inventory, others: Sequence[Inventory]) -> list[CheckR
     added: list[CheckResult] = []
     for other in others:
         for check in other.checks:
-            names = (check.device, *_names(other, check.device))
+            names = (*_names(other, check.device), check.device)
             entry = next((one for one in map(roll.find, names) if one is not None), None)
             if check.device is not None and entry is None:
                 continue
@@ -123,9 +123,9 @@ def _checks_beside(first: Inventory, others: Sequence[Inventory]) -> list[CheckR
 
 
 def _names(inventory: Inventory, device: str | None) -> tuple[str | None, ...]:
-    """Give everything that the output which names a device prints of it."""
+    """Give everything that the output which names a device prints of it: first what tells hardware, last its place."""
     entry = Roll.of(inventory.entries).find(device)
-    return (entry.slot, entry.uuid, entry.serial) if entry else ()
+    return (entry.uuid, entry.serial, entry.slot) if entry else ()
 
 
 # --- EFAs -----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import IO, Any
 from werkzeug.datastructures import Headers
 from werkzeug.formparser import MultiPartParser
 
+from api.parts_agree import check_agreement
 from api.parts_together import with_efas, with_findings, with_gpus
 from api.report_parts import (
     BOOT_PART,
@@ -86,7 +87,8 @@ def report_of_parts(parts: Parts, node: str, received_at: datetime) -> Report:
     refuse(errors)
     report = Report(node=node, body_digest=parts.digest, **fields)
     sent = parts.raw
-    gpus = [read_part(name, partial(parse, sent[name])) for name, parse in GPU_PARTS.items() if name in sent]
+    gpus = {name: read_part(name, partial(parse, sent[name])) for name, parse in GPU_PARTS.items() if name in sent}
+    check_agreement(gpus)
     efas = [read_part(name, partial(parse, sent[name])) for name, parse in EFA_PARTS.items() if name in sent]
     boot_time = read_part(BOOT_PART, partial(read_boot_time, sent[BOOT_PART])) if BOOT_PART in sent else None
     receipt = Receipt(report.boot_id, received_at, report.booted_at or boot_time)
@@ -94,7 +96,7 @@ def report_of_parts(parts: Parts, node: str, received_at: datetime) -> Report:
         read_part(name, partial(parse, sent[name], receipt)) for name, parse in FINDING_PARTS.items() if name in sent
     ]
     report = with_efas(report, efas) if efas else report
-    report = with_gpus(report, gpus) if gpus else report
+    report = with_gpus(report, tuple(gpus.values())) if gpus else report
     return with_findings(report, findings) if findings else report
 
 

@@ -34,7 +34,7 @@ _DEVICE_TEXTS = frozenset(
     )
 )
 _DEVICE_FIELDS = frozenset({"kind", "vendor", "slot", "firmware", "readings", *_DEVICE_TEXTS})
-_CHECK_FIELDS = frozenset({"name", "status", "device", "code", "message"})
+_CHECK_FIELDS = frozenset({"name", "status", "device", "code", "message", "count"})
 _FAILURE_FIELDS = frozenset(
     {"failure_id", "code", "device", "slot", "message", "evidence", "count", "occurred_at", "last_at"}
 )
@@ -209,6 +209,7 @@ def read_check(value: Any, where: str, errors: Errors) -> CheckResult:
         device=device and (_normalise_slot(device) or device),
         code=optional(value, "code", where, errors, _text),
         message=optional(value, "message", where, errors, _message),
+        count=optional(value, "count", where, errors, _count),
     )
 
 

@@ -110,11 +110,12 @@ TABLES = (
     "CREATE INDEX failure_node ON failure (node_id, id)",
     "CREATE INDEX failure_code ON failure (code, id)",
     "CREATE INDEX failure_unattached ON failure (instance_id) WHERE is_unattached = 1 AND state = 'active'",
-    # One row for each time, or burst, that a fault was seen; the first is the failure's own.
+    # One row for each time, or burst, that a fault was seen; the first is the failure's own. `said` is how many the
+    # message under this id has told in all: it may come again with more.
     """CREATE TABLE sight (
         id TEXT PRIMARY KEY, failure TEXT NOT NULL REFERENCES failure(id), id_scope TEXT NOT NULL,
         failure_id TEXT NOT NULL, digest TEXT NOT NULL, first_at BIGINT NOT NULL, at BIGINT NOT NULL,
-        count BIGINT NOT NULL, UNIQUE (id_scope, failure_id))""",
+        count BIGINT NOT NULL, said BIGINT NOT NULL, UNIQUE (id_scope, failure_id))""",
     "CREATE INDEX sight_failure ON sight (failure, at)",
     """CREATE TABLE quarantine (
         id TEXT PRIMARY KEY, state TEXT NOT NULL, owner TEXT NOT NULL, target_kind TEXT NOT NULL,

@@ -62,6 +62,12 @@ _CHECK = obj(
             device={**_TEXT, "description": "Serial, UUID or slot."},
             code=_TEXT,
             message={"type": "string", "maxLength": 4096},
+            count={
+                "type": "integer",
+                "minimum": 1,
+                "maximum": INT_LIMIT - 1,
+                "description": "Where the counter of a failing check stands: more than before is a new fault.",
+            },
         ),
     },
     required=("name", "status"),

@@ -127,7 +127,7 @@ def _is_no_number(value: Reading) -> bool:
 def check_of(check: CheckResult) -> Message:
     """Write a check's result as a report has it."""
     told = {"name": check.name, "status": str(check.status), "device": check.device, "code": check.code}
-    return _known({**told, "message": clean(check.message)})
+    return _known({**told, "message": clean(check.message), "count": check.count})
 
 
 def failure_of(failure: ReportedFailure, boot_id: str, appeared: int = 0) -> Message:

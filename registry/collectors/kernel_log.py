@@ -28,8 +28,11 @@ from registry.domain.reports import CheckResult, CheckStatus, Findings, Notice, 
 
 CHECK = "gpu.xid"
 
-MAX_FAILURES = 2000
-"""Different faults of one log. A machine has 16 GPUs at most and they report a few codes each."""
+MAX_FAILURES = 256
+"""Different faults of one log: a machine has 16 GPUs at most, and when all fail they report a few codes each."""
+MAX_LOADS = 16
+"""Loads of the driver that are told, the newest: one that follows a fault says as much as all after it, and a driver
+that is loaded again every minute fills a log with them."""
 _MAX_NOTICES = 20
 _MAX_MESSAGE = 512
 _BOOT_SLACK = timedelta(seconds=60)
@@ -69,11 +72,13 @@ class _Burst:
     first: Moment
     is_other_boot: bool
     last: Moment
+    last_uptime: int | None = None
     count: int = 1
 
-    def add(self, fault: Fault, moment: Moment) -> None:
+    def add(self, fault: Fault, moment: Moment, uptime: int | None) -> None:
         """Count another sight. Of what changes, such as the recovery action, the newest is kept."""
         self.count += 1
+        self.last_uptime = uptime
         if moment.at is not None and (self.last.at is None or moment.at > self.last.at):
             self.last = moment
         if "recovery_action" in fault.evidence:
@@ -92,14 +97,17 @@ class _Log:
     """A line before showed that the driver runs in this boot: a load after it is a new one."""
     era: int = 0
     bursts: dict[tuple[object, ...], _Burst] = field(default_factory=dict)
-    unread: list[tuple[Record, bool]] = field(default_factory=list)
+    loads: list[tuple[object, ...]] = field(default_factory=list)
+    """The keys of those bursts that are loads of the driver, oldest first."""
+    unread: list[Record] = field(default_factory=list)
+    """Lines that look like an Xid, and were not read or not the kernel's."""
 
     def read(self) -> None:
         """Go through the text once."""
         for record in self.text.records():
             if record.era != self.era:
                 self.driver, self.has_driver, self.era = DriverMessages(), False, record.era
-            if not record.is_kernels:
+            if not record.is_kernels or record.is_unread:
                 self._leave(record)
                 continue
             fault = self.driver.read(record.message, continues=record.continues)
@@ -121,14 +129,18 @@ class _Log:
         if known is None:
             self.bursts[key] = _Burst(fault, record, moment, is_other_boot, moment)
         elif not fault.is_detail:
-            known.add(fault, moment)
-        if len(self.bursts) > MAX_FAILURES:
-            raise PartUnreadable(f"the kernel log tells of more than {MAX_FAILURES} different faults; send one node's")
+            known.add(fault, moment, record.stamp.uptime)
+        if known is None and restart is not None:
+            self.loads = [*self.loads, key]
+            if len(self.loads) > MAX_LOADS:
+                del self.bursts[self.loads.pop(0)]
+        if len(self.bursts) - len(self.loads) > MAX_FAILURES:
+            told = f"the kernel log tells of more than {MAX_FAILURES} different faults"
+            raise PartUnreadable(f"{told}, and no machine has so many: send this node's log, of this boot (dmesg)")
 
     def _leave(self, record: Record) -> None:
-        """Remember a line that looks like an Xid and was not read, or was not the kernel's."""
-        if len(self.unread) < _MAX_NOTICES and self.driver.is_unread(record.message):
-            self.unread.append((record, record.is_kernels))
+        if len(self.unread) < _MAX_NOTICES and (record.is_unread or self.driver.is_unread(record.message)):
+            self.unread.append(record)
 
     def _is_other_boot(self, record: Record, moment: Moment) -> bool:
         if record.boot is not None and _is_boot_id(self.boot_id):
@@ -145,7 +157,7 @@ class _Log:
         return Findings(
             checks=tuple(self._checks()),
             failures=tuple(self._failure(burst) for burst in self.bursts.values() if self._counts(burst)),
-            warnings=tuple(_notice(record, is_kernels=is_kernels) for record, is_kernels in self.unread),
+            warnings=tuple(map(_notice, self.unread)),
         )
 
     def _counts(self, burst: _Burst) -> bool:
@@ -189,6 +201,8 @@ class _Log:
             evidence["time"] = first.doubt.value
         if stamp.uptime is not None:
             evidence["uptime_microseconds"] = stamp.uptime
+            if burst.last_uptime is not None:
+                evidence["last_uptime_microseconds"] = burst.last_uptime
         elif stamp.text:
             evidence["stamp"] = stamp.text
         if self._is_earlier(burst):
@@ -246,9 +260,12 @@ class _Log:
             return "the text is what a crash left behind, and says nothing of the running kernel"
         if self.is_whole and not self.text.has_kernel_lines:
             return "the text holds no line of the kernel; send the output of dmesg or journalctl -k"
-        if any(is_kernels and record.era == self.text.era for record, is_kernels in self.unread):
-            return "the kernel log shows an Xid whose number cannot be read"
-        return None
+        unread = [one.is_unread for one in self.unread if one.is_kernels and one.era == self.text.era]
+        if not unread:
+            return None
+        if all(unread):
+            return f"the driver's messages stand behind a prefix that is not read; {_FORMS}"
+        return "the kernel log shows an Xid whose number cannot be read"
 
 
 def _rank(burst: _Burst) -> int:
@@ -263,8 +280,15 @@ def _is_boot_id(text: str) -> bool:
     return len(plain) == 32 and all(one in "0123456789abcdef" for one in plain)
 
 
-def _notice(record: Record, *, is_kernels: bool) -> Notice:
+_FORMS = "send what dmesg prints, or journalctl -k"
+
+
+def _notice(record: Record) -> Notice:
     quoted = repr(record.message[:100])
-    if is_kernels:
+    if record.is_unread:
+        return Notice(
+            "xid_unread", f"a message of the driver stands behind a prefix that is not read, {quoted}; {_FORMS}"
+        )
+    if record.is_kernels:
         return Notice("xid_unread", f"this line tells of an Xid, and its number cannot be read: {quoted}")
     return Notice("not_from_kernel", f"a program wrote this line, not the kernel: {quoted}")

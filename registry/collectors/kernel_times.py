@@ -25,7 +25,7 @@ class Form(StrEnum):
     """How a stamp is written."""
 
     UPTIME = "uptime"
-    """`[ 1843.308145]`, or the third field of /dev/kmsg: time since boot."""
+    """`[ 1843.308145]`, also with the time since the line before, or the third field of /dev/kmsg: time since boot."""
     KERNEL_ISO = "kernel_iso"
     """`2026-01-31T12:00:00,123456+00:00`: `dmesg --time-format iso`, told from the journal by its decimal comma."""
     ISO = "iso"
@@ -82,7 +82,7 @@ class Moment:
 
 
 _CLOCK = r"\d{2}:\d{2}:\d{2}"
-_DELTA = r"(?: *<[ +.\d]{1,24}>)?"
+_DELTA = r"(?: *<[ +.*\d]{0,24}>| {1,24})?"
 _BRACKETED: tuple[tuple[Form, re.Pattern[str]], ...] = (
     (Form.UPTIME, re.compile(rf"\[ *(\d{{1,10}}\.\d{{1,9}}){_DELTA}\] ?")),
     (Form.CTIME, re.compile(rf"\[[A-Z][a-z]{{2}} ([A-Z][a-z]{{2}} +\d{{1,2}} {_CLOCK} \d{{4}}){_DELTA}\] ?")),

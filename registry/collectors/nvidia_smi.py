@@ -42,6 +42,7 @@ WORDS = frozenset(
     {
         *("ecc_mode", "retired_pending", "remap_pending", "remap_failure", "recovery_action", "mig_current"),
         *("chassis_serial", "board_id", "multigpu_board", "architecture", "virtualization", "driver_version"),
+        "sram_threshold_exceeded",
     }
 )
 """Readings that are kept as the tool printed them."""

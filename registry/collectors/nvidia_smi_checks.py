@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from registry.domain.reports import CheckResult, CheckStatus
@@ -57,6 +57,7 @@ _BLANK_NOT_SUPPORTED = 2
 """`DCGM_INT64_NOT_SUPPORTED` is the blank plus two."""
 
 ECC, ROW_REMAP, RECOVERY_ACTION, RESPONDING = "gpu.ecc", "gpu.row_remap", "gpu.recovery_action", "gpu.responding"
+DOUBLE_BIT = "gpu.ecc.dbe"
 ALL_CHECKS = frozenset({ECC, ROW_REMAP, RECOVERY_ACTION, RESPONDING})
 
 
@@ -130,7 +131,9 @@ def derive_checks(gpu: Printed, device: str | None, asked: frozenset[str] = ALL_
         status, code, message = judge(gpu)
         if gpu.gone is not None and status is not CheckStatus.FAIL:
             status, code, message = CheckStatus.UNKNOWN, None, "the GPU does not answer"
-        results.append(CheckResult(name=name, status=status, device=device, code=code, message=message))
+        count = read_count(gpu.texts.get("ecc_volatile_uncorrected")) if code == DOUBLE_BIT else None
+        result = CheckResult(name=name, status=status, device=device, code=code, message=message)
+        results.append(replace(result, count=count) if isinstance(count, int) else result)
     return tuple(results)
 
 
@@ -138,10 +141,19 @@ _Verdict = tuple[CheckStatus, str | None, str | None]
 
 
 def _judge_ecc(gpu: Printed) -> _Verdict:
+    """Judge the counters, and from driver 535 on whether the SRAM has had more errors than NVIDIA lets pass.
+
+    https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/
+    """
+    threshold = _read_flag(gpu.texts.get("sram_threshold_exceeded"))
+    if threshold is True:
+        return CheckStatus.FAIL, "gpu.sram.threshold", "the SRAM has had more uncorrectable errors than it may"
     volatile = read_count(gpu.texts.get("ecc_volatile_uncorrected"))
     aggregate = read_count(gpu.texts.get("ecc_aggregate_uncorrected"))
     if isinstance(volatile, int) and volatile > 0:
-        return CheckStatus.FAIL, "gpu.ecc.dbe", f"{volatile} uncorrectable memory errors since the driver was loaded"
+        return CheckStatus.FAIL, DOUBLE_BIT, f"{volatile} uncorrectable memory errors since the driver was loaded"
+    if threshold in {Word.UNREADABLE, Word.GONE}:
+        return CheckStatus.UNKNOWN, None, f"whether the SRAM is over its threshold is {threshold}"
     for count, what in ((volatile, "volatile"), (aggregate, "aggregate")):
         if not isinstance(count, int) and count is not Word.NOT_APPLICABLE:
             return CheckStatus.UNKNOWN, None, f"the {what} counter of uncorrectable memory errors is {count}"

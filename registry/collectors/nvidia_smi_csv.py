@@ -48,6 +48,7 @@ _COLUMNS = {
     "ecc.errors.corrected.aggregate.total": "ecc_aggregate_corrected",
     "ecc.errors.uncorrected.volatile.total": "ecc_volatile_uncorrected",
     "ecc.errors.uncorrected.aggregate.total": "ecc_aggregate_uncorrected",
+    "ecc.errors.uncorrected.aggregate.sram.thresholdexceeded": "sram_threshold_exceeded",
     "retired_pages.single_bit_ecc.count": "retired_sbe",
     "retired_pages.sbe": "retired_sbe",
     "retired_pages.double_bit.count": "retired_dbe",
@@ -183,7 +184,7 @@ def _check_last(text: str, column: str | None, printed: Sequence[Printed]) -> No
 def _asked(columns: Sequence[str | None]) -> frozenset[str]:
     names = set(columns)
     has = {
-        ECC: "ecc_volatile_uncorrected" in names,
+        ECC: bool({"ecc_volatile_uncorrected", "sram_threshold_exceeded"} & names),
         ROW_REMAP: bool(_FLAGS & names),
         RECOVERY_ACTION: "recovery_action" in names,
     }
@@ -191,12 +192,9 @@ def _asked(columns: Sequence[str | None]) -> frozenset[str]:
 
 
 def _without_half_looks(inventory: Inventory, columns: Sequence[str | None]) -> Inventory:
-    """Leave out a row remap check that is unknown only because a column was not asked for."""
-    if set(columns) >= _FLAGS:
-        return inventory
-    checks = [
-        check for check in inventory.checks if not (check.name == ROW_REMAP and check.status is CheckStatus.UNKNOWN)
-    ]
+    """Leave out a check that is unknown only because a column was not asked for."""
+    half = {ROW_REMAP: not set(columns) >= _FLAGS, ECC: "ecc_volatile_uncorrected" not in columns}
+    checks = [one for one in inventory.checks if not (half.get(one.name) and one.status is CheckStatus.UNKNOWN)]
     return replace(inventory, checks=tuple(checks))
 
 

@@ -46,6 +46,7 @@ _TABLE = {
     "recovery_action": ("gpu_recovery_action",),
     "mig_current": ("mig_mode/current",),
     "ecc_mode": ("ecc_mode/current",),
+    "sram_threshold_exceeded": ("ecc_errors/aggregate/sram_threshold_exceeded",),
     "retired_sbe": ("retired_pages/single_bit_ecc",),
     "retired_dbe": ("retired_pages/double_bit_ecc",),
     "retired_pending": ("retired_pages/pending_page_blacklist", "retired_pages/pending_page_retirement"),

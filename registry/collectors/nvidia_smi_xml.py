@@ -55,6 +55,7 @@ _TABLE = {
     "recovery_action": ("gpu_recovery_action",),
     "mig_current": ("mig_mode/current_mig",),
     "ecc_mode": ("ecc_mode/current_ecc",),
+    "sram_threshold_exceeded": ("ecc_errors/aggregate/sram_threshold_exceeded",),
     "retired_sbe": ("retired_pages/multiple_single_bit_retirement/retired_count",),
     "retired_dbe": ("retired_pages/double_bit_retirement/retired_count",),
     "retired_pending": ("retired_pages/pending_retirement", "retired_pages/pending_blacklist"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from ctypes import byref
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,7 @@ def _look_at(nvml: Any, index: int) -> Printed:
     texts = {"index": str(index), **{name: _ask(nvml, question, handle) for name, question in _QUESTIONS.items()}}
     for name, (constant, form) in _FIELDS.items():
         texts[name] = _ask_field(nvml, handle, constant, form)
+    texts["sram_threshold_exceeded"] = _ask_sram(nvml, handle)
     slices = _slices(nvml, handle) if texts["mig_current"] == "Enabled" else ()
     texts["mig_devices"] = str(len(slices))
     return Printed(texts=texts, gone=find_gone(texts), slices=slices)
@@ -103,6 +105,7 @@ def _pages(cause: str) -> _Question:
 
 
 _ROWS = "nvmlDeviceGetRemappedRows"
+_SRAM = "nvmlDeviceGetSramEccErrorStatus"
 
 _QUESTIONS: Mapping[str, _Question] = {
     "serial": _Question("nvmlDeviceGetSerial"),
@@ -170,6 +173,19 @@ def _ask_field(nvml: Any, handle: object, constant: str, form: Callable[[int], s
     except nvml.NVMLError as error:
         return _word(nvml, error.value)
     return form(answer.value.uiVal) if answer.nvmlReturn == nvml.NVML_SUCCESS else _word(nvml, answer.nvmlReturn)
+
+
+def _ask_sram(nvml: Any, handle: object) -> str:
+    """Ask whether the SRAM is over its threshold; the answer comes in a structure, from driver 550 on."""
+    form, function = (getattr(nvml, name, None) for name in ("c_nvmlEccSramErrorStatus_v1_t", _SRAM))
+    if form is None or function is None:
+        return _ABSENT
+    status = form()
+    try:
+        function(handle, byref(status))
+    except nvml.NVMLError as error:
+        return _word(nvml, error.value)
+    return _yes(status.bThresholdExceeded)
 
 
 def _slices(nvml: Any, handle: object) -> tuple[str, ...]:

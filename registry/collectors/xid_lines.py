@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from registry.collectors.kernel_prefixes import is_name_of_process
 from registry.domain.identifiers import normalise_slot, usable_serial, usable_uuid
 
 NVLINK_XIDS = frozenset(range(144, 151))
@@ -100,6 +101,8 @@ class DriverMessages:
 
         A message that `continues` another one cannot begin anything of its own.
         """
+        if is_name_of_process(message):
+            return None
         off_bus = self._finish(message)
         if off_bus is not None or continues:
             return off_bus
@@ -112,7 +115,7 @@ class DriverMessages:
 
     def is_unread(self, message: str) -> bool:
         """Tell whether a message begins as an Xid or SXid does: one that was not read was wrong in an unknown way."""
-        return _LOOKS_LIKE_ONE.match(message) is not None
+        return _LOOKS_LIKE_ONE.match(message) is not None and not is_name_of_process(message)
 
     def _xid(self, place: str | None, number: int, text: str) -> Fault | None:
         if number == 0:

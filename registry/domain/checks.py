@@ -26,7 +26,7 @@ CLEAN: frozenset[CheckStatus] = frozenset({CheckStatus.PASS, CheckStatus.WARN, C
 """What a clean pass may be made of."""
 
 _SILENT = CLEAN - {CheckStatus.WARN}
-"""What leaves no finding: it says no more than that all is well."""
+"""What leaves no finding: it says no more than that all is well. With a code it says why a fault hinders nothing."""
 
 FINDINGS_LIMIT = 64
 """How many findings one check keeps: four for each of 16 devices; a log gone wild must not fill a row."""
@@ -64,7 +64,7 @@ def advance(previous: CheckState | None, results: Sequence[CheckResult], *, run_
     if not results:
         raise ValueError("no results, no new state")
     first = results[0]
-    if previous is not None and len(results) == 1 and previous.run_id != run_id and first.status in _SILENT:
+    if previous is not None and len(results) == 1 and previous.run_id != run_id and _is_silent(first):
         # What nearly every result is: silent, and the only one of its run. It leaves no finding.
         since = previous.since if previous.status is first.status else at
         return CheckState(first.name, first.status, since=since, at=at, run_id=run_id)
@@ -142,6 +142,10 @@ def _told(matches: Sequence[Match]) -> str:
     return f"{matches[0].reason}{more}"
 
 
+def _is_silent(result: CheckResult) -> bool:
+    return result.status in _SILENT and result.code is None
+
+
 def _findings(results: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
-    kept = dict.fromkeys(result for result in results if result.status not in _SILENT)
+    kept = dict.fromkeys(result for result in results if not _is_silent(result))
     return tuple(sorted(kept, key=lambda result: _RANK[result.status]))[:FINDINGS_LIMIT]

@@ -54,7 +54,10 @@ class Glance:
         )
 
     def _found(self) -> list[Any]:
-        checks = [[one.name, one.device, one.status, one.code] for one in self.report.checks]
+        checks = [
+            [one.name, one.device, one.status, one.code, *([] if one.count is None else [one.count])]
+            for one in self.report.checks
+        ]
         return [self.list_digest, self.firmware_digest, checks]
 
 

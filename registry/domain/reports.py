@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -71,13 +71,21 @@ class DeviceEntry:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One result of one check. `device` is a serial, UUID or slot of the same report, or None for the whole node."""
+    """One result of one check. `device` is a serial, UUID or slot of the same report, or None for the whole node.
+
+    `count` is where the counter stands that a failing check looked at, if it looked at one: more than before is news.
+    """
 
     name: str
     status: CheckStatus
     device: str | None = None
     code: str | None = None
     message: str | None = None
+    count: int | None = None
+
+
+_LASTED_MAX = 366 * 86_400 * 1_000_000
+"""Longer than any window in which faults are counted, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,19 @@ class ReportedFailure:
     evidence: Mapping[str, Any] | None = None
     count: int = 1
     last_at: datetime | None = None
+
+    @property
+    def lasted(self) -> timedelta:
+        """How long a burst went on, also where only the time since boot of its lines is known; zero where nothing is.
+
+        A log without dates says in its evidence when its first and last line were, in microseconds of one clock.
+        """
+        if self.occurred_at is not None and self.last_at is not None:
+            return max(self.last_at - self.occurred_at, timedelta(0))
+        first, last = ((self.evidence or {}).get(name) for name in ("uptime_microseconds", "last_uptime_microseconds"))
+        if not isinstance(first, int) or not isinstance(last, int):
+            return timedelta(0)
+        return timedelta(microseconds=min(max(last - first, 0), _LASTED_MAX))
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,9 @@ def fires(rule: Rule, sights: Sequence[Sight], newest: Sight, *, releases: Itera
     """
     length = timedelta(seconds=rule.within_seconds)
     parted = sorted(releases)
+    begin, end = newest.at - length, newest.at + length
+    if _tally(rule, sights, begin, end, parted) < rule.count:
+        return False  # too little in all the windows together, as nearly always
     ends = {one.at for one in sights if newest.at <= one.at < newest.at + length}
     return any(_tally(rule, sights, end - length, end, parted) >= rule.count for end in ends | {newest.at})
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from registry.domain.actors import Actor
 from registry.domain.identifiers import normalise_slot
+from registry.domain.log_lines import CHECK as LOG
 from registry.domain.passes import run_times
 from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus, Report, ReportedFailure
@@ -52,11 +53,10 @@ def take_findings(
         return
     places = Places(tx, arrival)
     nodes.save_state(tx, arrival.state)
-    before = (one for state in arrival.state.checks.values() for one in state.findings)
-    known = {(one.name, one.device, one.code) for one in before if one.status is CheckStatus.FAIL}
+    known = _known(arrival)
     for device, place, found in places.put(failing):
-        is_new = (found.name, found.device, found.code) not in known
-        if is_new or _is_unheard(tx, arrival, device, found, policy):
+        is_news = (found.count or 0) > known.get((found.name, found.device, found.code), -1)
+        if is_news or _is_unheard(tx, arrival, device, found, policy):
             _record(tx, arrival, report, device, place, found, actor, policy)
     for device, place, found in places.put(cleared):
         if place.since_at > arrival.state.checks[found.name].since:
@@ -86,6 +86,19 @@ def _is_fault(found: CheckResult, policy: Policy) -> bool:
     return found.code is not None and policy.knows(found.code) and policy.look_up(found.code).is_fault
 
 
+def _known(arrival: Arrival) -> dict[tuple[str, str | None, str | None], int]:
+    """What failed before, and how far its counter stood: one that has risen since is news.
+
+    A fail of the log that counted as a pass, because what it rests on was over, does not begin anew when it counts.
+    """
+    known: dict[tuple[str, str | None, str | None], int] = {}
+    for one in (found for state in arrival.state.checks.values() for found in state.findings):
+        if one.status is CheckStatus.FAIL or one.name == LOG:
+            key = (one.name, one.device, one.code)
+            known[key] = max(one.count or 0, known.get(key, 0))
+    return known
+
+
 def _is_unheard(tx: Transaction, arrival: Arrival, device: Device, found: CheckResult, policy: Policy) -> bool:
     """A check that began to fail in maintenance, and still does afterwards, is evidence from then on."""
     if was_in_maintenance(tx, arrival.node, tx.now) or not policy.look_up(str(found.code)).effect.is_blocking:
@@ -95,7 +108,8 @@ def _is_unheard(tx: Transaction, arrival: Arrival, device: Device, found: CheckR
 
 def _cleared(arrival: Arrival, results: Iterable[CheckResult]) -> list[CheckResult]:
     """The findings that only a reset ends, of devices for which the check has come out clean now."""
-    before = [one for state in arrival.state.checks.values() for one in state.findings if one.code in RESET_CLEARS]
+    found = [one for state in arrival.state.checks.values() for one in state.findings if one.code in RESET_CLEARS]
+    before = [one for one in found if one.status is not CheckStatus.PASS]
     if not before:
         return []
     now: dict[tuple[str, str | None], list[CheckStatus]] = {}

@@ -101,7 +101,7 @@ def is_told(snapshot: Snapshot, reported: ReportedFailure, node_scope: str, now:
 
 def _is_old(known: Told, reported: ReportedFailure, now: datetime) -> bool:
     if reported.last_at is None:
-        return reported.count <= known.count
+        return reported.count <= known.said
     return min(reported.last_at, now) <= known.at
 
 
@@ -125,10 +125,10 @@ def attach_waiting(
     }
     for failure in failures.unattached(tx, boot.instance_id, node.id):
         place = by_slot.get(failure.slot)
-        if place is None and failure.instance_id is None:
+        if failure.instance_id is None:
             failures.adopt(tx, failure, instance_id=boot.instance_id, boot_id=boot.id)
-        is_of_boot = failure.boot_id == boot.id or failure.instance_id is None
-        if place is None or not is_of_boot:
+            failure = replace(failure, instance_id=boot.instance_id, boot_id=boot.id)  # noqa: PLW2901 - the same one
+        if place is None or failure.boot_id != boot.id:
             continue
         device = devices.get_devices(tx, [place.device_id])[place.device_id]
         if not may_be(failure.ref, device):

@@ -71,10 +71,9 @@ def put_on_record(tx: Transaction, told: Message, policy: Policy) -> Failure:
         return _again(tx, seen, told, kind, at, policy)
     failure = _failure(tx, told, kind, muted)
     failures.insert_failure(tx, failure)
-    first_at = min(reported.occurred_at or at, at)
-    sights.insert_told(tx, Told(failure, told.id_scope, reported.failure_id, told.digest, first_at, at, reported.count))
+    sights.insert_told(tx, _told(failure, told, at, reported.count))
     record_event(tx, failure, located.device, located.node, told.actor)
-    take_effect(tx, _seen(failure, reported, at), located, kind, told.actor, policy)
+    take_effect(tx, _seen(failure, reported, at, told.boot_id), located, kind, told.actor, policy)
     return failure
 
 
@@ -88,14 +87,13 @@ def _again(tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at:
     give = SAME_LINE if told.is_of_report else timedelta(0)
     is_dated = reported.occurred_at is not None
     is_known = seen.state != "active" or (is_dated and sights.is_seen_at(tx, seen, at, give=give))
-    first_at = min(reported.occurred_at or at, at)
     # The same burst, read again when it had gone on: what it counted then is counted.
-    before = sights.count_begun_at(tx, seen, first_at, give=give) if give and is_dated else 0
+    before = sights.count_within(tx, seen, _first_at(reported, at), at, give=give) if give and is_dated else 0
     times = 0 if is_known else max(1, reported.count - before)
     if times or not told.is_of_report:  # a log that is read all day would fill the table with one line
-        sights.insert_told(tx, Told(seen, told.id_scope, reported.failure_id, told.digest, first_at, at, times))
+        sights.insert_told(tx, _told(seen, told, at, times))
     counted = sights.count_again(tx, seen, at, times) if times else seen
-    newest = _seen(counted, reported, at)
+    newest = _seen(counted, reported, at, told.boot_id)
     if not told.is_of_report:  # a log repeats itself at every report; what somebody comes to tell is an act of theirs
         more = {"count": counted.count, "failure_id": reported.failure_id}
         record_event(tx, newest, told.located.device, told.located.node, told.actor, more)
@@ -111,18 +109,28 @@ def _again(tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at:
 def go_on(
     tx: Transaction, known: Told, reported: ReportedFailure, located: Located, actor: Actor, policy: Policy
 ) -> Failure:
-    """A burst that was told before has gone on. What outlasts the maintenance that muted it is a fault from then on."""
-    at = _seen_at(tx, reported)
-    if known.failure.muted == MAINTENANCE and _why_muted(tx, reported, located, at) is None:
-        later = replace(reported, failure_id=f"{reported.failure_id[:240]}-after", occurred_at=at)
+    """A burst that was told before has gone on.
+
+    What outlasts the maintenance that muted it, or comes again after somebody has withdrawn what was told of it, is a
+    fault from then on.
+    """
+    at, times = _seen_at(tx, reported), max(1, reported.count - known.said)
+    is_outlasting = known.failure.muted == MAINTENANCE and _why_muted(tx, reported, located, at) is None
+    if is_outlasting or known.failure.state != "active":
+        sights.note_told(tx, known, at, times)
+        later = replace(
+            reported,
+            failure_id=f"{reported.failure_id[:230]}-{known.said + times}",
+            occurred_at=at if reported.occurred_at else None,
+            count=times,
+        )
         told = Message(later, located, actor, known.id_scope, known.digest, is_of_report=located.boot is not None)
-        sights.grow(tx, known, at, 0)
-        if sights.find_told(tx, known.id_scope, later.failure_id) is None:
-            return put_on_record(tx, told, policy)
-    counted = sights.grow(tx, known, at, max(1, reported.count - known.count))
+        return put_on_record(tx, told, policy)
+    counted = sights.grow(tx, known, at, times)
     if counted.state == "active" and (not located.is_past or counted.effect == Effect.PERMANENT):
         kind = replace(policy.look_up(reported.code), effect=Effect(counted.effect))
-        take_effect(tx, _seen(counted, reported, at), located, kind, actor, policy)
+        boot_id = located.boot.id if located.boot and located.is_of_boot else None
+        take_effect(tx, _seen(counted, reported, at, boot_id), located, kind, actor, policy)
     return counted
 
 
@@ -131,9 +139,23 @@ def _seen_at(tx: Transaction, reported: ReportedFailure) -> datetime:
     return min(reported.last_at or reported.occurred_at or tx.now, tx.now)
 
 
-def _seen(failure: Failure, reported: ReportedFailure, at: datetime) -> Failure:
-    """The failure as its newest sight shows it."""
-    return replace(failure, occurred_at=at if reported.occurred_at else None, recorded_at=max(at, failure.recorded_at))
+def _first_at(reported: ReportedFailure, at: datetime) -> datetime:
+    """When what is told began. A log without dates still tells how far apart its lines are."""
+    return min(reported.occurred_at, at) if reported.occurred_at else at - reported.lasted
+
+
+def _told(failure: Failure, told: Message, at: datetime, times: int) -> Told:
+    reported = told.reported
+    first_at = _first_at(reported, at)
+    return Told(
+        failure, told.id_scope, reported.failure_id, told.digest, first_at, at, count=times, said=reported.count
+    )
+
+
+def _seen(failure: Failure, reported: ReportedFailure, at: datetime, boot_id: str | None) -> Failure:
+    """The failure as its newest sight shows it, with the boot of that."""
+    occurred_at = at if reported.occurred_at else None
+    return replace(failure, occurred_at=occurred_at, recorded_at=max(at, failure.recorded_at), boot_id=boot_id)
 
 
 def _why_muted(tx: Transaction, reported: ReportedFailure, located: Located, at: datetime) -> str | None:

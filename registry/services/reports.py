@@ -12,7 +12,7 @@ from typing import Any
 from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.canonical import JSON
 from registry.domain.checks import CLEAN, CheckState
-from registry.domain.errors import DeviceAmbiguous, Forbidden, NotFound
+from registry.domain.errors import DeviceAmbiguous, FieldError, Forbidden, InvalidField, NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.glance import Glance, glance_of
 from registry.domain.identity import check_slots
@@ -33,12 +33,16 @@ from registry.services.lives import Arrival, arrive, note_host
 from registry.services.naming import as_listed
 from registry.services.profiles import find_profile
 from registry.services.receipts import PassAnswer
-from registry.services.settled import without_settled
+from registry.services.settled import with_settled
 from registry.services.subjects import of_units
 from registry.store import nodes
 from registry.store.database import Database, Transaction
 from registry.store.placements import boards_here, units_here
 from registry.store.profiles import waivers_of
+
+
+FAULTS_MAX = 1024
+"""Faults that one report may tell of: its parts together, as many as a list in JSON may hold."""
 
 
 def accept_report(db: Database, report: Report, *, actor: Actor, policy: Policy, now: datetime) -> dict[str, Any]:
@@ -54,6 +58,7 @@ def accept_glance(
     db: Database, seen: Glance, read: Callable[[], Report], *, actor: Actor, policy: Policy, now: datetime
 ) -> dict[str, Any]:
     """Take a report in, as `accept_report` does; `read` gives it with its lines, and is called when they are needed."""
+    _check_faults(seen.report)
     heard = heartbeat.accept_unchanged(db, seen, policy=policy, now=now)
     if heard.answer is not None:
         return heard.answer
@@ -63,6 +68,14 @@ def accept_glance(
         whole()
     with db.write(now) as tx:
         return _accept(tx, seen, whole, actor, policy)
+
+
+def _check_faults(report: Report) -> None:
+    """Refuse what no machine can have: each fault is a record, an event and a question to every rule."""
+    if len(report.failures) > FAULTS_MAX:
+        told = f"The report tells of {len(report.failures)} faults, and one may tell of {FAULTS_MAX}."
+        errors = (FieldError("/failures", f"at most {FAULTS_MAX}"),)
+        raise InvalidField(f"{told} Send what this node's own tools print, of this boot.", errors=errors)
 
 
 def _checked(report: Report) -> Report:
@@ -183,7 +196,7 @@ def _apply(
     _record_failures(tx, arrival, report, actor, policy)
     heated = () if is_old else heat.judge(tx, arrival.state, covers, policy)
     results = () if is_old else (*runs.reported_checks(report), *taken.derived, *heated)
-    results = without_settled(tx, arrival, report, results, policy)
+    results = with_settled(tx, arrival, report, results, policy)
     take_findings(tx, arrival, report, results, actor, policy)
     part = runs.Part(results, taken.listed, is_current=True, is_repeated=is_repeated)
     verdict = _judge(tx, arrival, seen, part, expected, policy, actor)

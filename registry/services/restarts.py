@@ -33,7 +33,7 @@ def newest(
     """Join the time and the boot of the fault on record with those of one that is told now."""
     boots = [nodes.get_boot(snapshot, one) for one in {known[1], told[1]} if one]
     last = max(boots, key=lambda one: (one.started_at, one.id), default=None)
-    return max(known[0], told[0]), last and last.id
+    return max(known[0], told[0]), last.id if last else None
 
 
 def _seen(boot: Boot) -> BootSeen:

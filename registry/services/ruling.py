@@ -26,7 +26,7 @@ from registry.services.targets import Target, of_unit, resolve
 from registry.services.withholding import end as end_withheld
 from registry.services.withholding import withhold
 from registry.store import breaker as counts
-from registry.store import holds, nodes, sights, withheld
+from registry.store import holds, sights, withheld
 from registry.store.breaker import Held
 from registry.store.database import Snapshot, Transaction
 from registry.store.devices import Device
@@ -65,6 +65,8 @@ def ask_rules(tx: Transaction, failure: Failure, kind: FailureKind, located: Loc
     for rule in policy.rules:
         if not rule.concerns(kind.code, kind.kind, kind.effect):
             continue
+        if rule.distinct is Distinct.DEVICES and failure.board_id is None:
+            continue  # of no known device, and so not one device more
         target = _target(tx, rule, located)
         freed_at = _freed_at(tx, target.binds) if target else None
         if target is None or (freed_at is not None and failure.seen_at <= freed_at):
@@ -139,7 +141,7 @@ def _hold(
 
     What a rule holds already costs no more capacity when it is held for one more reason: the breaker is not asked.
     """
-    fault_at = _fault_at(tx, failure)
+    fault_at = failure.seen_at
     already = holds.find_open_by_owner(tx, target.binds, wanted.owner)
     if already is not None and not is_stricter(wanted.release_policy, already.hold.release_policy):
         _set_back(tx, already, fault_at, failure.boot_id)
@@ -169,18 +171,21 @@ def _hold(
         cause=wanted.cause,
         release_policy=wanted.release_policy,
     )
-    record = lay(tx, target, template, asked=asked, evidence=evidence, actor=wanted.owner, fault_at=fault_at, fault_boot=failure.boot_id)
+    record = lay(
+        tx,
+        target,
+        template,
+        asked=asked,
+        evidence=evidence,
+        actor=wanted.owner,
+        fault_at=fault_at,
+        fault_boot=failure.boot_id,
+    )
     for carrier in carriers:
         counts.insert_newly_held(tx, record.hold.id, carrier)
     standing = withheld.find_standing(tx, target.key, wanted.owner)
     if standing is not None:
         end_withheld(tx, standing, reason=f"opened as {record.hold.id}", actor=SYSTEM)
-
-
-def _fault_at(snapshot: Snapshot, failure: Failure) -> datetime:
-    """When a hold's fault was, for its cure: the boot that shows a fault is no restart after it, as clocks may say."""
-    boot = nodes.get_boot(snapshot, failure.boot_id) if failure.boot_id else None
-    return max(failure.seen_at, boot.started_at) if boot else failure.seen_at
 
 
 def _set_back(tx: Transaction, already: HoldRecord, fault_at: datetime, fault_boot: str | None) -> None:

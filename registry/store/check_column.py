@@ -61,9 +61,14 @@ def dump_checks(checks: Mapping[str, CheckState]) -> str:
     return json.dumps(stored, separators=(",", ":"))
 
 
+def _dump_finding(one: CheckResult) -> list[Any]:
+    said = [one.status, one.device, one.code, one.message]
+    return said if one.count is None else [*said, one.count]
+
+
 def _dump(check: CheckState, newest: CheckState) -> list[Any]:
     row: list[Any] = [check.status, to_micros(check.since)]
     is_of_newest = check.at == newest.at and check.run_id == newest.run_id
     if check.findings or not is_of_newest:
-        row.append([[one.status, one.device, one.code, one.message] for one in check.findings])
+        row.append([_dump_finding(one) for one in check.findings])
     return row if is_of_newest else [*row, to_micros(check.at), check.run_id]

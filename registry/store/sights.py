@@ -18,7 +18,8 @@ class Told:
     """One message about a fault, and the failure that it was put to.
 
     `failure_id` is unique within `id_scope`; `digest` tells two messages under one id apart. A burst was seen `count`
-    times from `first_at` to `at`.
+    times from `first_at` to `at`. `said` is how many times the message told of in all: others may have told some before
+    it, and what it told at first is a sight apart once it has grown.
     """
 
     failure: Failure
@@ -28,26 +29,27 @@ class Told:
     first_at: datetime
     at: datetime
     count: int
+    said: int
 
 
 def find_told(snapshot: Snapshot, id_scope: str, failure_id: str) -> Told | None:
     """Return the message that came under this id."""
     row = snapshot.one(
-        f"SELECT {COLUMNS}, s.digest, s.first_at, s.at, s.count FROM sight s JOIN failure f ON f.id = s.failure "
-        "WHERE s.id_scope = ? AND s.failure_id = ?",
+        f"SELECT {COLUMNS}, s.digest, s.first_at, s.at, s.count, s.said "
+        "FROM sight s JOIN failure f ON f.id = s.failure WHERE s.id_scope = ? AND s.failure_id = ?",
         (id_scope, failure_id),
     )
     if row is None:
         return None
-    digest, first_at, at, count = row[-4:]
-    return Told(failure_of(row[:-4]), id_scope, failure_id, digest, from_micros(first_at), from_micros(at), count)
+    digest, first_at, at, count, said = row[-5:]
+    return Told(failure_of(row[:-5]), id_scope, failure_id, digest, from_micros(first_at), from_micros(at), count, said)
 
 
 def insert_told(tx: Transaction, told: Told) -> None:
     """Keep a message about a fault, and with it the sight."""
     tx.execute(
-        "INSERT INTO sight (id, failure, id_scope, failure_id, digest, first_at, at, count) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO sight (id, failure, id_scope, failure_id, digest, first_at, at, count, said) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             new_id(tx.now),
             told.failure.id,
@@ -57,6 +59,7 @@ def insert_told(tx: Transaction, told: Told) -> None:
             to_micros(told.first_at),
             to_micros(told.at),
             told.count,
+            told.said,
         ),
     )
 
@@ -70,11 +73,11 @@ def is_seen_at(snapshot: Snapshot, failure: Failure, at: datetime, *, give: time
     return row is not None
 
 
-def count_begun_at(snapshot: Snapshot, failure: Failure, first_at: datetime, *, give: timedelta) -> int:
-    """Return how often a failure was seen in bursts that began at this time, give or take so much."""
+def count_within(snapshot: Snapshot, failure: Failure, first_at: datetime, at: datetime, *, give: timedelta) -> int:
+    """Return how often a failure was seen within a stretch of time, give or take so much."""
     row = snapshot.one(
-        "SELECT SUM(count) FROM sight WHERE failure = ? AND first_at BETWEEN ? AND ?",
-        (failure.id, to_micros(first_at - give), to_micros(first_at + give)),
+        "SELECT SUM(count) FROM sight WHERE failure = ? AND first_at >= ? AND at <= ?",
+        (failure.id, to_micros(first_at - give), to_micros(at + give)),
     )
     return int(row[0] or 0) if row else 0
 
@@ -89,12 +92,23 @@ def count_again(tx: Transaction, failure: Failure, at: datetime, times: int) -> 
 
 
 def grow(tx: Transaction, told: Told, at: datetime, times: int) -> Failure:
-    """Note that a burst has gone on: it is one sight, later and longer."""
+    """Note that a burst has gone on: what is new in it is a sight by itself, which came after what was told before."""
+    # No message can have this id: a line break is refused in one.
+    insert_told(tx, replace(told, failure_id=f"{told.failure_id}\n{told.said}"))
+    first_at = at if times == 1 else min(told.at, at)
     tx.execute(
-        "UPDATE sight SET at = ?, count = count + ? WHERE id_scope = ? AND failure_id = ?",
-        (to_micros(at), times, told.id_scope, told.failure_id),
+        "UPDATE sight SET first_at = ?, at = ?, count = ?, said = said + ? WHERE id_scope = ? AND failure_id = ?",
+        (to_micros(first_at), to_micros(at), times, times, told.id_scope, told.failure_id),
     )
     return count_again(tx, told.failure, at, times)
+
+
+def note_told(tx: Transaction, told: Told, at: datetime, times: int) -> None:
+    """Note that a message has told of more, which is put to another failure."""
+    tx.execute(
+        "UPDATE sight SET at = ?, said = said + ? WHERE id_scope = ? AND failure_id = ?",
+        (to_micros(at), times, told.id_scope, told.failure_id),
+    )
 
 
 def newest_of_code(

@@ -72,8 +72,8 @@ def insert_withheld(tx: Transaction, one: WithheldRecord) -> None:
         *(to_micros(one.restart_at), one.clean_runs),
     )
     tx.execute(
-        "INSERT INTO withheld (id, owner, target_kind, target_key, match, failure, reason, limited_by, "
-        f"release_policy, opened_at, fault_at, fault_boot, restart_at, clean_runs) VALUES ({', '.join('?' * len(values))})",
+        "INSERT INTO withheld (id, owner, target_kind, target_key, match, failure, reason, limited_by, release_policy, "
+        f"opened_at, fault_at, fault_boot, restart_at, clean_runs) VALUES ({', '.join('?' * len(values))})",
         values,
     )
     tx.many(

@@ -168,6 +168,52 @@ def test_a_list_with_fewer_than_attached_is_partial(
     assert report({"nvidia_smi_xml": b"x"}).partial == partial
 
 
+@pytest.mark.parametrize(
+    ("csv", "what"),
+    [
+        ("serial, uuid, pci.bus_id\n1654000000002, GPU-64, 00000000:53:00.0\n", "UUID GPU-64"),
+        ("uuid, pci.bus_id\nGPU-64, 00000000:53:00.0\n", "UUID GPU-64"),
+        ("serial, pci.bus_id\n1654000000002, 00000000:53:00.0\n", "serial 1654000000002"),
+    ],
+)
+def test_lists_that_show_different_hardware_in_one_slot_are_refused(
+    monkeypatch: pytest.MonkeyPatch, csv: str, what: str
+) -> None:
+    speak(monkeypatch, nvidia_smi_xml=Inventory(kind="gpu", entries=(FIRST, SECOND)))
+
+    said = refusal({"nvidia_smi_xml": b"x", "nvidia_smi_csv": csv.encode()})
+
+    assert {"/nvidia_smi_csv"} == said.keys()
+    assert what in said["/nvidia_smi_csv"]
+    assert "slot 0000:53:00.0, where nvidia_smi_xml" in said["/nvidia_smi_csv"]
+
+
+@pytest.mark.parametrize(
+    "csv",
+    [
+        "serial, uuid, pci.bus_id\n1654000000001, GPU-53, 00000000:53:00.0\n",
+        "serial, uuid, pci.bus_id\n[N/A], GPU-53, 00000000:53:00.0\n",
+        "serial, uuid, pci.bus_id\n0000000000000, [Unknown Error], 00000000:53:00.0\n",
+        "serial, pci.bus_id\n1654000000003, 00000000:75:00.0\n",
+    ],
+)
+def test_lists_that_show_the_same_or_less_agree(monkeypatch: pytest.MonkeyPatch, csv: str) -> None:
+    speak(monkeypatch, nvidia_smi_xml=Inventory(kind="gpu", entries=(FIRST, SECOND)))
+
+    assert report({"nvidia_smi_xml": b"x", "nvidia_smi_csv": csv.encode()}).entries == (FIRST, SECOND)
+
+
+def test_what_a_list_saw_is_joined_by_the_uuid_before_the_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = DeviceEntry(kind="gpu", vendor="nvidia", slot="0000:64:00.0", uuid=FIRST.uuid)
+    bad = CheckResult("gpu.ecc", CheckStatus.FAIL, moved.slot, "gpu.ecc.dbe")
+    rich = Inventory(kind="gpu", entries=(FIRST, DeviceEntry(kind="gpu", vendor="nvidia", slot="0000:64:00.0")))
+    speak(monkeypatch, nvidia_smi_xml=rich, nvidia_smi_csv=Inventory(kind="gpu", entries=(moved,), checks=(bad,)))
+
+    made = report({"nvidia_smi_xml": b"x", "nvidia_smi_csv": b"x"})
+
+    assert [one.device for one in made.checks if one.code] == [FIRST.slot]
+
+
 def test_a_part_may_come_as_a_file_or_as_a_field_in_any_order() -> None:
     as_file = taken_apart({"nvidia_smi_list": (BytesIO(LIST), "gpus.txt"), "report_id": "r-1"})
     as_field = taken_apart({"report_id": "r-1", "nvidia_smi_list": LIST.decode()})

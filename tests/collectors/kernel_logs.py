@@ -111,6 +111,34 @@ def syslog(lines: Lines) -> bytes:
     return _text(f"{wall(at):%b %e %H:%M:%S} node-7 kernel: [{at:12.6f}] {message}" for at, message in lines)
 
 
+def journal_monotonic(lines: Lines) -> bytes:
+    return _text(f"[{seconds:12.6f}] node-7 kernel: {message}" for seconds, message in lines)
+
+
+def journal_delta(lines: Lines) -> bytes:
+    return _text(f"[{at:12.6f} <{'' if at == 0 else at:>13} >] node-7 kernel: {message}" for at, message in lines)
+
+
+def syslog_protocol(lines: Lines) -> bytes:
+    return _text(f"<4>1 {wall(at):%Y-%m-%dT%H:%M:%S.%f}+00:00 node-7 kernel - - - {message}" for at, message in lines)
+
+
+def syslog_protocol_data(lines: Lines) -> bytes:
+    data = '[origin software="rsyslogd" x="1"]'
+    return _text(
+        f"1 {wall(at):%Y-%m-%dT%H:%M:%S.%f}+00:00 node-7 kernel - - {data} [{at:12.6f}] {message}"
+        for at, message in lines
+    )
+
+
+def container(lines: Lines) -> bytes:
+    return _text(f"2026-11-29T11:00:00.123456789Z stdout F [{seconds:12.6f}] {message}" for seconds, message in lines)
+
+
+def kubectl_logs(lines: Lines) -> bytes:
+    return _text(f"2026-11-29T11:00:00.123456789Z [{seconds:12.6f}] {message}" for seconds, message in lines)
+
+
 FORMS: dict[str, Callable[[Lines], bytes]] = {
     "dmesg": dmesg,
     "dmesg --raw": dmesg_raw,
@@ -127,6 +155,12 @@ FORMS: dict[str, Callable[[Lines], bytes]] = {
     "journal short-unix": journal_unix,
     "journal json": journal_json,
     "syslog": syslog,
+    "journal short-monotonic": journal_monotonic,
+    "journal short-delta": journal_delta,
+    "syslog of RFC 5424": syslog_protocol,
+    "syslog of RFC 5424 with structured data": syslog_protocol_data,
+    "a container's log": container,
+    "kubectl logs --timestamps": kubectl_logs,
 }
 WHOLE_SECONDS = {"dmesg -T", "journal short", "journal short-iso", "journal short-full", "syslog"}
 NO_ZONE = {"dmesg -T", "journal short", "syslog"}

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from registry.collectors import nvidia_smi_csv, nvidia_smi_q, nvidia_smi_xml
 from registry.collectors.nvidia_smi_checks import Printed, Word, add_up, classify, derive_checks, read_count
 from registry.collectors.nvidia_smi_xml import parse
 from registry.domain.reports import CheckStatus
-from tests.collectors.documents import xml_document
+from tests.collectors.documents import h100_xml, q_document, xml_document
 from tests.collectors.machines import change, h100_gpus
 
 
@@ -96,6 +97,49 @@ def test_ecc(volatile: str, aggregate: str, expected: CheckStatus) -> None:
     texts = {"ecc_volatile_uncorrected": volatile, "ecc_aggregate_uncorrected": aggregate}
 
     assert status("gpu.ecc", **texts) is expected
+
+
+@pytest.mark.parametrize(
+    ("threshold", "volatile", "expected", "code"),
+    [
+        ("Yes", "0", CheckStatus.FAIL, "gpu.sram.threshold"),
+        ("Yes", "3", CheckStatus.FAIL, "gpu.sram.threshold"),
+        ("1", "N/A", CheckStatus.FAIL, "gpu.sram.threshold"),
+        ("No", "3", CheckStatus.FAIL, "gpu.ecc.dbe"),
+        ("No", "0", CheckStatus.PASS, None),
+        ("N/A", "0", CheckStatus.PASS, None),
+        (None, "0", CheckStatus.PASS, None),
+        ("Unknown Error", "0", CheckStatus.UNKNOWN, None),
+        ("Perhaps", "0", CheckStatus.UNKNOWN, None),
+    ],
+)
+def test_an_sram_beyond_its_threshold_is_a_fault_of_its_own(
+    threshold: str | None, volatile: str, expected: CheckStatus, code: str | None
+) -> None:
+    texts = {"ecc_volatile_uncorrected": volatile, "ecc_aggregate_uncorrected": "0"}
+    texts |= {} if threshold is None else {"sram_threshold_exceeded": threshold}
+
+    (found,) = derive_checks(Printed(texts), "0000:18:00.0", frozenset({"gpu.ecc"}))
+
+    assert (found.status, found.code) == (expected, code)
+
+
+def test_every_output_of_nvidia_smi_tells_of_the_srams_threshold() -> None:
+    flag = b"<sram_threshold_exceeded>%s</sram_threshold_exceeded></aggregate>"
+    xml = h100_xml(2).replace(b"</aggregate>", flag % b"Yes", 1).replace(b"</aggregate>\n", flag % b"No" + b"\n")
+    header = "uuid, pci.bus_id, ecc.errors.uncorrected.aggregate.sram.thresholdExceeded"
+    rows = ("GPU-1, 00000000:18:00.0, Yes", "GPU-2, 00000000:2A:00.0, [N/A]")
+    heading = b"        Aggregate\n"
+    text = q_document(h100_gpus(2)).replace(heading, heading + b"            SRAM Threshold Exceeded : Yes\n", 1)
+
+    for listed in (
+        nvidia_smi_xml.parse(xml),
+        nvidia_smi_csv.parse("\n".join((header, *rows, "")).encode()),
+        nvidia_smi_q.parse(text),
+    ):
+        failed = [one for one in listed.checks if one.code == "gpu.sram.threshold"]
+        assert [(one.name, one.device) for one in failed] == [("gpu.ecc", listed.entries[0].slot)]
+        assert listed.entries[0].readings["sram_threshold_exceeded"] == "Yes"
 
 
 def test_ecc_without_a_block_is_unknown() -> None:

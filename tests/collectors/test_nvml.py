@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from ctypes import Structure, c_uint
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -282,3 +283,34 @@ def test_the_library_is_closed_again_whatever_happens(monkeypatch: pytest.Monkey
     nvml.collect()
 
     assert module.calls == ["init", "shutdown"]
+
+
+class SramStatus(Structure):
+    """As pynvml's, of which the agent reads one field."""
+
+    _fields_ = (("version", c_uint), ("bThresholdExceeded", c_uint))
+
+
+@pytest.mark.parametrize(
+    ("exceeded", "reading", "status"),
+    [
+        (1, "Yes", CheckStatus.FAIL),
+        (0, "No", CheckStatus.PASS),
+        (Fail("NVML_ERROR_NOT_SUPPORTED"), None, CheckStatus.PASS),
+        (Fail("NVML_ERROR_ARGUMENT_VERSION_MISMATCH"), None, CheckStatus.PASS),
+        (Fail("NVML_ERROR_UNKNOWN"), None, CheckStatus.UNKNOWN),
+    ],
+    ids=str,
+)
+def test_the_srams_threshold_is_asked_for(
+    collect: Callable[..., Inventory | None], exceeded: int | Fail, reading: str | None, status: CheckStatus
+) -> None:
+    def answer(_card: Card, pointer: Any) -> int:
+        pointer._obj.bThresholdExceeded = given(exceeded)
+        return 0
+
+    listed = collect(ampere(), c_nvmlEccSramErrorStatus_v1_t=SramStatus, nvmlDeviceGetSramEccErrorStatus=answer)
+
+    assert listed is not None
+    assert listed.entries[0].readings["sram_threshold_exceeded"] == reading
+    assert statuses(listed)["gpu.ecc"] is status

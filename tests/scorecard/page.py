@@ -15,8 +15,8 @@ What was measured, as it was measured; written by `make scorecard`, never by han
 row, `SHARE=0.1` a tenth of each N, `N=` another N; a run that was interrupted goes on where it stopped. How each row is
 measured stands in `tests/scorecard/row_NN_*.py`; a short form of each runs in the test suite.
 
-| # | What must not happen, over how many trials | Engine | Measured | | N of full N | Seed |
-|---|---|---|---|---|---|---|
+| # | What is counted | Target | Engine | Measured | | N of full N | Seed |
+|---|---|---|---|---|---|---|---|
 """
 WHERE = """
 What was seen beside, and where each row was measured (`code` changes with every change of the service or the harness;
@@ -36,14 +36,15 @@ def write(rows: Sequence[Row], ledger: Ledger) -> str:
 
 def _lines(row: Row, ledger: Ledger) -> Iterator[str]:
     if row.run is None:
-        yield f"| {row.number} | {row.title} | | not built yet | | 0 of {row.full:,} | |"
+        yield f"| {row.number} | {row.title} | {row.target} | | not built yet | | 0 of {row.full:,} | |"
         return
     for engine in row.engines:
         entry = ledger.get(row.name, engine)
         measured, verdict, done, seed = "not run yet", "", 0, ""
         if entry is not None:
             measured, verdict, done, seed = told(entry), _verdict(entry), entry.measured.n, str(entry.seed)
-        yield f"| {row.number} | {row.title} | {engine} | {measured} | {verdict} | {done:,} of {row.full:,} | {seed} |"
+        what = f"{row.number} | {row.title} | {row.target} | {engine}"
+        yield f"| {what} | {measured} | {verdict} | {done:,} of {row.full:,} | {seed} |"
 
 
 def told(entry: Entry) -> str:

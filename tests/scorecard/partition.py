@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How does a network part a server from its PostgreSQL? A proxy between them cuts all connections, or holds all still."""
+"""How does a network part a server from its PostgreSQL? A proxy cuts all connections, or holds all still."""
 
 from __future__ import annotations
 

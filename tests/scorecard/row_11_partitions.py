@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Row 11: what is decided while node, server and PostgreSQL cannot reach one another, and how soon is it right again?
 
-The server is parted from its PostgreSQL, by a cut or by silence, for up to three seconds under callers. Longer absences,
-up to an hour, are told by an injected clock: of the service, which must make no node stale, and of a node, which must.
+The server is parted from its PostgreSQL by a cut or by silence, for up to three seconds under callers. Longer absences
+up to an hour are told by an injected clock: of the service, which must make no node stale, and of a node, which must.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
     with postgresql() as cluster, folder() as here:
         name = "scorecard"
         migrate(cluster.create_database(name))
-        with Partition(here, cluster.folder) as network:
-            with serving(f"postgresql://postgres@/{name}?host={here}") as server:
-                operator = server.caller("operator")
-                bad, good = Node(server), Node(server)
-                for node in (bad, good):
-                    node.admit()
-                quarantine(operator, held(bad))
-                for _ in range(n):
-                    _part(network, operator, bad, good, random, wrong, seen)
-                    progress(1)
+        url = f"postgresql://postgres@/{name}?host={here}"
+        with Partition(here, cluster.folder) as network, serving(url) as server:
+            operator = server.caller("operator")
+            bad, good = Node(server), Node(server)
+            for node in (bad, good):
+                node.admit()
+            quarantine(operator, held(bad))
+            for _ in range(n):
+                _part(network, operator, bad, good, random, wrong, seen)
+                good.report()  # as nodes do: silence would make it stale some time
+                progress(1)
         _be_away(cluster, n, random, wrong, seen)
     return Measured(n, wrong, seen)
 
@@ -98,7 +99,6 @@ def _seconds_until_right(operator: Caller, bad: Node, good: Node) -> float:
     while time.monotonic() - begun < PATIENCE_SECONDS:
         if _word(operator, good) == "admitted" and _word(operator, bad) == "refused":
             break
-        # The good node reports as nodes do; where a partition was long enough to make it stale, this ends it.
         time.sleep(0.05)
     return time.monotonic() - begun
 

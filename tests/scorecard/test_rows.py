@@ -30,12 +30,19 @@ SHORT = {
     "halves": ("sqlite", 10),
     "failing disk": ("sqlite", 8),
     "clock jumps": ("postgresql", 3),
+    "partitions": ("postgresql", 1),
     "roles": ("sqlite", 300),
     "documents": ("sqlite", 9),
     "stories": ("sqlite", 2),
+    "rate": ("sqlite", 200),
+    "boot storm": ("sqlite", 10),
+    "size": ("sqlite", 1_000),
     "Titan": ("sqlite", 1),
 }
 """An engine and an N for each row that is built."""
+
+
+TIMED = {"rate", "size"}
 
 
 @pytest.mark.slow
@@ -48,7 +55,8 @@ def test_a_row_holds_in_its_short_form(row: Row) -> None:
 
     measured = run(n, 1, engine, done.append)
 
-    assert measured.is_met, measured
+    # How fast it is says nothing here: others run beside.
+    assert measured.is_met or row.name in TIMED, measured
     assert measured.n >= n
     assert sum(measured.seen.values()) > 0
     assert sum(done) >= n
@@ -116,7 +124,7 @@ def test_the_page_tells_what_was_missed_met_not_built_and_not_run(tmp_path: Path
     rows = [
         Row(1, "good", "lost", 100, 10, ("sqlite",), run=Counting()),
         Row(2, "bad", "found", 100, 10, ("sqlite",), run=Counting(wrong=1)),
-        Row(3, "later", "seen", 100),
+        Row(3, "later", "seen", 100, target="none"),
         Row(4, "away", "gone", 100, 10, ("sqlite",), run=nowhere),
     ]
     ledger = Ledger(tmp_path / "kept.json")
@@ -126,10 +134,10 @@ def test_the_page_tells_what_was_missed_met_not_built_and_not_run(tmp_path: Path
 
     lines = page.write(rows, Ledger(tmp_path / "kept.json")).splitlines()
 
-    assert "| 1 | lost | sqlite | 0 faults | met | 20 of 100 | 1 |" in lines
-    assert "| 2 | found | sqlite | 2 faults | **missed** | 20 of 100 | 1 |" in lines
-    assert "| 3 | seen | | not built yet | | 0 of 100 | |" in lines
-    assert "| 4 | gone | sqlite | not run: the disk is elsewhere |  | 0 of 100 | 1 |" in lines
+    assert "| 1 | lost | 0 | sqlite | 0 faults | met | 20 of 100 | 1 |" in lines
+    assert "| 2 | found | 0 | sqlite | 2 faults | **missed** | 20 of 100 | 1 |" in lines
+    assert "| 3 | seen | none | | not built yet | | 0 of 100 | |" in lines
+    assert "| 4 | gone | 0 | sqlite | not run: the disk is elsewhere |  | 0 of 100 | 1 |" in lines
     place = next(line for line in lines if line.startswith("| 1 | sqlite | 20 trials |"))
     assert re.search(r"\| \d{4}-\d\d-\d\d \| pratique .*SQLite.* CPUs, .* \| \d+\.\d\d \| [0-9a-f]{12} \|$", place)
 

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a line that the kernel's log still shows speak against its device? A log keeps what is over as long as the rest.
+
+What a line tells of ends with the boot, with a reset that cures it, with maintenance around it, or with the word of a
+person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from registry.domain.failures import INJECTED, Effect
+
+CHECK, SOURCE = "gpu.xid", "kernel_log"
+"""The check that the log decides, and what the evidence of a fault names when a line tells of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What is on record of a fault that the log shows.
+
+    `effect` is the milder of what it had when it was recorded and what the policy in force gives its code; `seen_at`
+    is its newest sight. `is_of_boot` is False for what was first told in another boot.
+    """
+
+    code: str
+    effect: Effect
+    seen_at: datetime
+    is_withdrawn: bool
+    muted: str | None
+    is_of_boot: bool
+
+
+def why_over(
+    line: Line, *, booted_at: datetime, restarted_at: datetime | None, is_known_to_a_person: bool
+) -> str | None:
+    """Say why a line speaks no more; None while it does.
+
+    `booted_at` is when the running boot was first heard of, `restarted_at` when the device was last reset or its
+    driver loaded in it. `is_known_to_a_person`: one has released the device since the newest sight.
+    """
+    if line.is_withdrawn:
+        return "somebody has withdrawn it"
+    if line.muted is not None:
+        return "a test put it in" if line.muted == INJECTED else "it was during maintenance"
+    if not line.effect.is_blocking:
+        return "by the policy it is only recorded"
+    if not line.is_of_boot and line.seen_at < booted_at:
+        return "it is of an earlier boot"
+    if line.effect is not Effect.PERMANENT and restarted_at is not None and restarted_at > line.seen_at:
+        return "the device was reset since"
+    return "a person has released the device since" if is_known_to_a_person else None

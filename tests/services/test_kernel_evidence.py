@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What does a kernel log that is read again and again prove: what is in it once, what is over, and what has grown?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from registry.domain.failures import Effect
+from registry.domain.reports import CheckResult, CheckStatus, ReportedFailure
+from registry.domain.rules import Rule
+from registry.services.failure_pages import list_failures
+from registry.services.failures import withdraw_failure
+from registry.services.history import list_events
+from registry.services.nodes import get_node, set_maintenance
+from tests.fleet import ALICE, CLEAN_GPU, EVERYTHING, Fleet, gpu, passing, uuid
+
+SLOT = gpu(1).slot
+XID = "gpu.xid"
+HANGS = Rule("hangs", count=3, within_seconds=600, codes=("xid_43",))
+
+
+def line(
+    code: str = "xid_79", at: datetime | None = None, *, count: int = 1, last_at: datetime | None = None, **more: Any
+) -> ReportedFailure:
+    """A fault as a kernel log tells it: dated, or of an unknown time."""
+    evidence = {"source": "kernel_log", **more}
+    id_ = f"line-{code}-{at}"
+    return ReportedFailure(id_, code, slot=SLOT, occurred_at=at, count=count, last_at=last_at or at, evidence=evidence)
+
+
+def read(fleet: Fleet, *lines: ReportedFailure, code: str | None = None, **changes: Any) -> dict[str, Any]:
+    """A report a gap later, with these lines; a log that shows any fails its check."""
+    fleet.clock.advance(31)
+    failing = () if code is None and not lines else (CheckResult(XID, CheckStatus.FAIL, SLOT, code),)
+    checks = (*passing(*CLEAN_GPU), *failing)
+    return fleet.report(failures=lines, checks=checks, **changes)
+
+
+def counts(fleet: Fleet) -> list[tuple[str, int]]:
+    return sorted((one["code"], one["count"]) for one in list_failures(fleet.db, {}, EVERYTHING).items)
+
+
+def release_all(fleet: Fleet) -> None:
+    fleet.clock.advance(10)
+    for one in fleet.open_holds():
+        fleet.release(one["id"])
+
+
+def owners(fleet: Fleet) -> list[str]:
+    return sorted(one["owner"] for one in fleet.open_holds())
+
+
+def why(fleet: Fleet) -> list[str]:
+    """What is said of the check on the node's page."""
+    shown = get_node(fleet.db, "node-a", policy=fleet.policy, now=fleet.clock.now)
+    (check,) = [one for one in shown["checks"] if one["name"] == XID]
+    assert check["status"] == "pass", check
+    return [one["message"] for one in check["findings"]]
+
+
+# --- what is settled ------------------------------------------------------------------------------------------------
+
+
+def test_a_dated_line_of_the_boot_before_undoes_no_pass(fleet: Fleet) -> None:
+    fleet.admit()
+    old = line("xid_119", fleet.clock.now)
+    read(fleet, old)
+    for _ in range(2):
+        read(fleet, boot="boot-2")
+    assert fleet.decide().admitted
+
+    answer = read(fleet, old, boot="boot-2")
+
+    assert (answer["pass"]["have"], answer["admission"]["admitted"]) == (2, True)
+    assert why(fleet) == ["the kernel log still shows xid_119: it is of an earlier boot"]
+    assert counts(fleet) == [("xid_119", 1)]
+
+
+def test_a_line_of_the_boot_before_that_has_come_again_in_this_one_fails_it(fleet: Fleet) -> None:
+    fleet.admit()
+    began = fleet.clock.now
+    read(fleet, line("xid_119", began))
+    for _ in range(2):
+        read(fleet, boot="boot-2")
+
+    read(fleet, line("xid_119", began, count=2, last_at=fleet.clock.now), boot="boot-2")
+
+    assert {"device_quarantined", "check_failing"} <= set(fleet.codes())
+
+
+def test_what_was_withdrawn_and_released_fails_nothing(fleet: Fleet) -> None:
+    fleet.admit()
+    fault = line(at=fleet.clock.now)
+    read(fleet, fault)
+    (failure,) = list_failures(fleet.db, {}, EVERYTHING).items
+    withdraw_failure(fleet.db, failure["id"], reason="the neighbour's", actor=ALICE, now=fleet.clock.advance(1))
+    release_all(fleet)
+
+    for _ in range(2):
+        answer = read(fleet, fault)
+
+    assert answer["admission"]["admitted"]
+    assert why(fleet) == ["the kernel log still shows xid_79: somebody has withdrawn it"]
+
+
+def test_a_fault_that_comes_again_after_it_was_withdrawn_is_one(fleet: Fleet) -> None:
+    fleet.admit()
+    began = fleet.clock.now
+    read(fleet, line(at=began))
+    (failure,) = list_failures(fleet.db, {}, EVERYTHING).items
+    withdraw_failure(fleet.db, failure["id"], reason="the neighbour's", actor=ALICE, now=fleet.clock.advance(1))
+    release_all(fleet)
+    fleet.clock.advance(60)
+
+    for _ in range(2):
+        read(fleet, line(at=began, count=2, last_at=began + timedelta(seconds=90)))
+
+    assert owners(fleet) == ["rule:xid_79"]
+    assert counts(fleet) == [("xid_79", 1), ("xid_79", 1)]
+
+
+@pytest.mark.parametrize("code", [None, "xid_79"])
+def test_a_line_of_maintenance_that_is_delivered_late_fails_nothing(fleet: Fleet, code: str | None) -> None:
+    fleet.admit()
+    until = fleet.clock.now + timedelta(hours=1)
+    set_maintenance(fleet.db, "node-a", until=until, reason="driver", actor=ALICE, now=fleet.clock.now)
+    then = fleet.clock.advance(60)
+    ended = fleet.clock.advance(60)
+    set_maintenance(fleet.db, "node-a", until=ended, reason="done", actor=ALICE, now=ended)
+    for _ in range(2):
+        read(fleet)
+
+    answer = read(fleet, line(at=then), code=code)
+
+    assert answer["admission"]["admitted"]
+    assert why(fleet) == ["the kernel log still shows xid_79: it was during maintenance"]
+
+
+@pytest.mark.parametrize("code", [None, "xid_79"])
+def test_a_line_that_a_person_has_released_has_no_effect(fleet: Fleet, code: str | None) -> None:
+    fleet.admit()
+    fault = line(at=fleet.clock.now)
+    read(fleet, fault, code=code)
+    assert {"device_quarantined", "check_failing"} <= set(fleet.codes())
+    release_all(fleet)
+
+    for _ in range(2):
+        answer = read(fleet, fault, code=code)
+
+    assert answer["admission"]["admitted"]
+    assert why(fleet) == ["the kernel log still shows xid_79: a person has released the device since"]
+    assert (owners(fleet), counts(fleet)) == ([], [("xid_79", 1)])
+
+
+def test_what_somebody_reports_by_a_check_alone_is_settled_by_a_release_and_news_when_it_begins_again(
+    fleet: Fleet,
+) -> None:
+    fleet.admit()
+    read(fleet, code="xid_79")
+    read(fleet, code="xid_79")
+    assert (owners(fleet), counts(fleet)) == (["rule:xid_79"], [("xid_79", 1)])
+    assert "check_failing" in fleet.codes()
+    release_all(fleet)
+    for _ in range(2):
+        assert read(fleet, code="xid_79")["pass"]["because"] is None
+    assert fleet.decide().admitted
+
+    read(fleet)
+    read(fleet, code="xid_79")
+
+    assert (owners(fleet), counts(fleet)) == (["rule:xid_79"], [("xid_79", 2)])
+
+
+def test_a_code_that_the_policy_only_records_fails_nothing(fleet: Fleet) -> None:
+    fleet.admit()
+    fleet.policy = replace(fleet.policy, effects={"xid_48": Effect.RECORD})
+
+    answer = read(fleet, line("xid_48", fleet.clock.now))
+
+    assert answer["admission"]["admitted"]
+    assert why(fleet) == ["the kernel log still shows xid_48: by the policy it is only recorded"]
+
+
+def test_another_line_beside_one_that_is_over_fails_the_check(fleet: Fleet) -> None:
+    fleet.admit()
+    fault = line(at=fleet.clock.now)
+    read(fleet, fault)
+    release_all(fleet)
+    read(fleet, fault)
+    assert "check_failing" not in fleet.codes()
+
+    read(fleet, fault, line("xid_119", fleet.clock.now))
+
+    assert "check_failing" in fleet.codes()
+
+
+def test_what_is_only_recorded_does_not_vouch_for_a_line_that_is_still_on_the_way(fleet: Fleet) -> None:
+    fleet.admit()
+    read(fleet, line("xid_43", fleet.clock.now))
+    assert "check_failing" in fleet.codes()
+
+
+@pytest.mark.parametrize("slot", [None, "0000:99:00.0"])
+def test_a_line_of_no_known_device_fails_nothing_once_it_is_withdrawn(fleet: Fleet, slot: str | None) -> None:
+    fleet.admit()
+    fault = replace(line(at=fleet.clock.now), slot=slot)
+    failing = CheckResult(XID, CheckStatus.FAIL, slot)
+    fleet.clock.advance(31)
+    fleet.report(failures=(fault,), checks=(*passing(*CLEAN_GPU), failing))
+    assert "check_failing" in fleet.codes()
+    (failure,) = list_failures(fleet.db, {}, EVERYTHING).items
+    withdraw_failure(fleet.db, failure["id"], reason="a test", actor=ALICE, now=fleet.clock.advance(1))
+
+    for _ in range(2):
+        fleet.clock.advance(31)
+        answer = fleet.report(failures=(fault,), checks=(*passing(*CLEAN_GPU), failing))
+
+    assert answer["admission"]["admitted"]
+
+
+# --- what has grown -------------------------------------------------------------------------------------------------
+
+
+def test_an_undated_line_that_comes_again_after_a_release_holds_again(fleet: Fleet) -> None:
+    fleet.admit()
+    read(fleet, line())
+    release_all(fleet)
+    for _ in range(2):
+        read(fleet, line())
+    assert fleet.decide().admitted
+
+    for _ in range(2):
+        read(fleet, line(count=2))
+
+    assert {"device_quarantined", "check_failing"} <= set(fleet.codes())
+    assert counts(fleet) == [("xid_79", 2)]
+
+
+def test_an_undated_line_that_only_counts_more_is_no_unchanged_report(fleet: Fleet) -> None:
+    fleet.admit()
+    fleet.policy = replace(fleet.policy, rules=(HANGS,))
+    for count in (1, 1, 2, 2):
+        fleet.clock.advance(31)
+        fleet.report(failures=(line("xid_43", count=count),))
+        assert owners(fleet) == []
+
+    fleet.clock.advance(31)
+    fleet.report(failures=(line("xid_43", count=3),))
+
+    assert (owners(fleet), counts(fleet)) == (["rule:hangs"], [("xid_43", 3)])
+
+
+def test_a_burst_that_goes_on_after_a_long_rest_is_counted_by_what_is_new(fleet: Fleet) -> None:
+    fleet.admit()
+    fleet.policy = replace(fleet.policy, rules=(HANGS,))
+    fleet.clock.advance(31)
+    fleet.report(failures=(line("xid_43"),))
+    fleet.clock.advance(7200)
+    for count in (2, 3):
+        fleet.clock.advance(31)
+        fleet.report(failures=(line("xid_43", count=count),))
+    assert owners(fleet) == []
+
+    fleet.clock.advance(31)
+    fleet.report(failures=(line("xid_43", count=4),))
+
+    assert owners(fleet) == ["rule:hangs"]
+
+
+@pytest.mark.parametrize(("apart", "fired"), [(10_000, False), (60, True)])
+def test_lines_without_dates_are_as_far_apart_as_the_time_since_boot_says(
+    fleet: Fleet, apart: int, fired: bool
+) -> None:
+    fleet.admit()
+    fleet.policy = replace(fleet.policy, rules=(HANGS,))
+    first, last = 10_000 * 1_000_000, (10_000 + 2 * apart) * 1_000_000
+    fleet.clock.advance(31)
+
+    fleet.report(failures=(line("xid_43", count=3, uptime_microseconds=first, last_uptime_microseconds=last),))
+
+    assert owners(fleet) == (["rule:hangs"] if fired else [])
+
+
+def test_what_outlasts_maintenance_is_news_each_time_it_grows(fleet: Fleet) -> None:
+    fleet.admit()
+    until = fleet.clock.now + timedelta(minutes=1)
+    set_maintenance(fleet.db, "node-a", until=until, reason="driver", actor=ALICE, now=fleet.clock.now)
+    read(fleet, line())
+    fleet.clock.advance(60)
+    read(fleet, line())
+    assert owners(fleet) == []
+    for count in (2, 3):
+        read(fleet, line(count=count))
+        assert owners(fleet) == ["rule:xid_79"]
+        release_all(fleet)
+        read(fleet, line(count=count))
+        assert owners(fleet) == []
+    assert counts(fleet) == [("xid_79", 1), ("xid_79", 2)]
+
+
+# --- counters -------------------------------------------------------------------------------------------------------
+
+
+def ecc(fleet: Fleet, count: int | None) -> None:
+    """A report whose `gpu.ecc` fails over a counter that stands there."""
+    fleet.clock.advance(31)
+    failing = CheckResult("gpu.ecc", CheckStatus.FAIL, SLOT, "gpu.ecc.dbe", count=count)
+    fleet.report(checks=(*passing("gpu.row_remap", XID), failing))
+
+
+def test_a_counter_that_rises_after_a_release_is_news_and_one_that_stands_is_none(fleet: Fleet) -> None:
+    fleet.admit()
+    ecc(fleet, 1)
+    assert owners(fleet) == ["rule:gpu.ecc.dbe"]
+    release_all(fleet)
+    for _ in range(3):
+        ecc(fleet, 1)
+    assert owners(fleet) == []
+
+    ecc(fleet, 5)
+    ecc(fleet, 5)
+
+    assert (owners(fleet), counts(fleet)) == (["rule:gpu.ecc.dbe"], [("gpu.ecc.dbe", 2)])
+
+
+def test_a_check_without_a_counter_is_no_news_while_it_fails(fleet: Fleet) -> None:
+    fleet.admit()
+    ecc(fleet, None)
+    release_all(fleet)
+    for _ in range(3):
+        ecc(fleet, None)
+    assert owners(fleet) == []
+    told = [one for one in list_events(fleet.db, {}, EVERYTHING).items if one["type"] == "failure.recorded"]
+    assert len(told) == 1
+
+
+def test_uuids_name_the_device_as_slots_do(fleet: Fleet) -> None:
+    fleet.admit()
+    fleet.clock.advance(31)
+    fault = replace(line(at=fleet.clock.now), slot=None, device=uuid(1))
+    failing = CheckResult(XID, CheckStatus.FAIL, uuid(1))
+    fleet.report(failures=(fault,), checks=(*passing(*CLEAN_GPU), failing))
+    release_all(fleet)
+    for _ in range(2):
+        fleet.clock.advance(31)
+        fleet.report(failures=(fault,), checks=(*passing(*CLEAN_GPU), failing))
+    assert fleet.decide().admitted
