@@ -29,14 +29,17 @@ def check_agreement(parts: Mapping[str, Inventory]) -> None:
 
 
 def _contradictions(first: tuple[str, Inventory], other: tuple[str, Inventory]) -> Iterator[FieldError]:
+    """Tell each slot once, by the name that says most."""
     (first_part, first_list), (other_part, other_list) = first, other
+    told: set[str] = set()
     for what, ask in _NAMES.items():
         here, there = _by_slot(first_list, ask), _by_slot(other_list, ask)
-        for slot in sorted(here.keys() & there.keys()):
-            if not here[slot] & there[slot]:
-                said = f"shows the {what} {_listed(there[slot])} in slot {slot}, where {first_part} shows "
-                remedy = "send outputs of one machine, taken at one time"
-                yield FieldError(f"/{other_part}", f"{said}{_listed(here[slot])}; {remedy}")
+        differing = {slot for slot in here.keys() & there.keys() if not here[slot] & there[slot]} - told
+        for slot in sorted(differing):
+            said = f"shows the {what} {_listed(there[slot])} in slot {slot}, where {first_part} shows"
+            remedy = "send outputs of one machine, taken at one time"
+            yield FieldError(f"/{other_part}", f"{said} {_listed(here[slot])}; {remedy}")
+        told |= differing
 
 
 def _by_slot(inventory: Inventory, ask: Callable[[DeviceEntry], str | None]) -> dict[str, set[str]]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from api.reports_body import refuse
 from registry.collectors.kernel_log import CHECK as KERNEL_LOG
 from registry.domain.errors import FieldError
-from registry.domain.naming import Roll, label, told_in_boot
+from registry.domain.naming import Roll, is_counted, label, told_in_boot
 from registry.domain.reports import (
     CheckResult,
     CheckStatus,
@@ -23,6 +23,7 @@ from registry.domain.reports import (
     Kind,
     Reading,
     Report,
+    ReportedFailure,
 )
 
 _IDENTITY = ("slot", "serial", "uuid", "model", "part_number", "module_id", "name", "mac", "gid", "node_guid")
@@ -58,18 +59,29 @@ def with_efas(report: Report, inventories: Sequence[Inventory]) -> Report:
 
 
 def with_findings(report: Report, findings: Sequence[Findings]) -> Report:
-    """Add what the parts found that are no lists. Devices are named as the report's own list names them."""
+    """Add what the parts found that are no lists. Devices are named as the report's own list names them.
+
+    One that is only counted (`gpu:3`) stays so: what its number means, all the lists of its boot decide together.
+    """
     roll = Roll.of(report.entries or (), report.partial)
-    checks = tuple(roll.settle(check) for found in findings for check in _untold(found))
+    checks = tuple(_settled(check, roll) for found in findings for check in _untold(found))
     told = (told_in_boot(failure, report.boot_id) for found in findings for failure in found.failures)
     return replace(
         report,
         entries=_with_readings(report.entries, roll, findings),
         checks=(*report.checks, *checks),
-        failures=(*report.failures, *(replace(roll.place(failure), node=report.node) for failure in told)),
+        failures=(*report.failures, *(replace(_placed(failure, roll), node=report.node) for failure in told)),
         host=_with_host(report.host, findings),
         warnings=(*report.warnings, *(notice for found in findings for notice in found.warnings)),
     )
+
+
+def _settled(check: CheckResult, roll: Roll) -> CheckResult:
+    return check if is_counted(check.device) else roll.settle(check)
+
+
+def _placed(failure: ReportedFailure, roll: Roll) -> ReportedFailure:
+    return failure if is_counted(failure.device) else roll.place(failure)
 
 
 def _with_list(

@@ -33,11 +33,13 @@ _Said = TypeVar("_Said")
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a part does not say itself: which boot the report is from, when that began if it is told, when it came."""
+    """What a part does not say itself: of which node and boot the report is, when the boot began, when it came."""
 
     boot_id: str
     received_at: datetime
     boot_time: datetime | None = None
+    node: str | None = None
+    provider_id: str = ""
 
 
 GPU_PARTS: Mapping[str, Parser] = {
@@ -63,7 +65,7 @@ FINDING_PARTS: Mapping[str, Callable[[bytes, Receipt], Findings]] = {
     "kernel_log": lambda data, at: kernel_log.parse(
         data, received_at=at.received_at, boot_time=at.boot_time, boot_id=at.boot_id
     ),
-    "node_conditions": lambda data, _: node_conditions.parse(data),
+    "node_conditions": lambda data, at: node_conditions.parse(data, node_name=at.node, provider_id=at.provider_id),
     "dmidecode": lambda data, _: dmi.parse(data),
 }
 """What is no list: results, faults, and what the host is."""
@@ -76,7 +78,7 @@ COMMANDS: Mapping[str, str] = {
     "nvidia_smi_q": "nvidia-smi -q",
     "nvidia_smi_csv": "nvidia-smi --query-gpu=… --format=csv",
     "nvidia_smi_list": "nvidia-smi -L",
-    "efa_sysfs": "a tar of /sys/class/infiniband",
+    "efa_sysfs": f"a tar of /sys/class/infiniband and /sys/class/net, in bash: {efa_sysfs.TAR_COMMAND}",
     "ibv_devinfo": "ibv_devinfo -v",
     "lspci": "lspci -Dnnvvv",
     "fi_info": "fi_info -p efa",

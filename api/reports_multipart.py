@@ -91,7 +91,7 @@ def report_of_parts(parts: Parts, node: str, received_at: datetime) -> Report:
     check_agreement(gpus)
     efas = [read_part(name, partial(parse, sent[name])) for name, parse in EFA_PARTS.items() if name in sent]
     boot_time = read_part(BOOT_PART, partial(read_boot_time, sent[BOOT_PART])) if BOOT_PART in sent else None
-    receipt = Receipt(report.boot_id, received_at, report.booted_at or boot_time)
+    receipt = Receipt(report.boot_id, received_at, report.booted_at or boot_time, node, report.provider_id)
     findings = [
         read_part(name, partial(parse, sent[name], receipt)) for name, parse in FINDING_PARTS.items() if name in sent
     ]

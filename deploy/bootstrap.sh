@@ -4,10 +4,15 @@
 # May this node take work? Reads the hardware here with whatever tools there are, sends what they print to a Pratique
 # server, asks for its decision, and ends with that decision's exit code. Needs a POSIX shell and curl, nothing else.
 
+set +x # a trace would show tokens
 set -eu
 umask 077
+LC_ALL=C # [a-z] means 26 letters, and every tool speaks English
+export LC_ALL
 
 LIMIT=20        # seconds that one tool may take; what hangs longer is killed or, where even that fails, left behind
+TOOL_MOST=65536 # blocks of 512 bytes (in some shells, of 1,024) that one tool may write: 32 MiB
+LOG_MOST=4194304 # bytes of the kernel log that are sent, the newest: a quarter of what a server takes by default
 ANSWER_LIMIT=60 # seconds that one request may take
 POLL=5          # seconds until the next try when the server is away
 
@@ -53,6 +58,7 @@ end() { # CODE SENTENCE...
 # --- what is to be done ---------------------------------------------------------------------------------------------
 
 read_arguments() {
+    unset token # nothing that it is set to is in the environment of a tool
     url=${PRATIQUE_URL:-} token_file=${PRATIQUE_TOKEN_FILE:-} ca_file=${PRATIQUE_CA_FILE:-} token=${PRATIQUE_TOKEN:-}
     join_file='' provider_id='' profile='' zone='' wait=0 gap=30 root='' node=''
     unset PRATIQUE_TOKEN # no tool that is started here has any use for it
@@ -139,6 +145,16 @@ first_line() { # FILE
 read_boot_id() {
     boot_id=$(first_line "$root/proc/sys/kernel/random/boot_id")
     [ -n "$boot_id" ] || end 4 "$root/proc/sys/kernel/random/boot_id cannot be read: which boot is this?"
+    # https://man7.org/linux/man-pages/man5/proc_stat.5.html: the seconds between 1970 and the boot
+    booted_at=''
+    btime=$(sed -n 's/^btime \([0-9][0-9]*\)$/\1/p' "$root/proc/stat" 2>/dev/null) || btime=''
+    if [ -n "$btime" ]; then booted_at=$(date -u -d "@$btime" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null) || booted_at=''; fi
+}
+
+clock() { # seconds of the clock since boot, which nobody sets: https://man7.org/linux/man-pages/man5/proc_uptime.5.html
+    up=$(first_line /proc/uptime)
+    up=${up%%.*}
+    case $up in '' | *[!0-9]*) date +%s ;; *) printf '%s' "$up" ;; esac
 }
 
 seconds_of() { # DURATION
@@ -162,19 +178,27 @@ seconds_of() { # DURATION
 # --- who asks -------------------------------------------------------------------------------------------------------
 
 make_scratch() {
-    scratch=''
+    scratch='' kept=''
     trap clean_up EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
     scratch=$(mktemp -d 2>/dev/null) || { scratch=${TMPDIR:-/tmp}/pratique.$$ && mkdir "$scratch"; } ||
         end 4 "there is no room for temporary files in ${TMPDIR:-/tmp}"
+    check_room
     if [ -n "$ca_file" ]; then cat "$ca_file" >"$scratch/ca"; fi # curl runs in the scratch folder
+}
+
+# A file on a full disk can be made, and loses what is written to it: a log or an answer that is cut says too little.
+check_room() {
+    { printf '%65536s' '' >"$scratch/room"; } 2>/dev/null && return 0
+    end 4 "the disk of ${TMPDIR:-/tmp}, where temporary files go, is full"
 }
 
 # shellcheck disable=SC2317 # the trap calls it
 clean_up() {
     stop_tools
+    if [ -n "$kept" ]; then rm -f "$kept"; fi
     [ -n "$scratch" ] || return 0
     cd /
     # What was just killed may still be writing its last file there.
@@ -189,16 +213,9 @@ check_token() { # TOKEN WHERE
     esac
 }
 
-# A token goes to curl in a file, because everybody on the host can read command lines.
-write_credentials() { # TOKEN
-    {
-        printf 'header = "Authorization: Bearer %s"\n' "$1"
-        if [ -n "$ca_file" ]; then printf 'cacert = "ca"\n'; fi
-    } >"$scratch/curlrc"
-}
-
 find_token() {
-    if [ -z "$token" ] && [ -n "$token_file" ] && [ -s "$token_file" ]; then token=$(first_line "$token_file"); fi
+    is_of_file=''
+    if [ -z "$token" ]; then read_token_file; fi
     if [ -n "$token" ]; then
         check_token "$token" "${token_file:-PRATIQUE_TOKEN}"
     elif [ -n "$join_file" ]; then
@@ -206,36 +223,70 @@ find_token() {
     else
         end 2 "who asks? give --token-file, or set PRATIQUE_TOKEN_FILE or PRATIQUE_TOKEN"
     fi
-    write_credentials "$token"
-    token=''
+}
+
+read_token_file() {
+    if [ -z "$token_file" ] || [ ! -s "$token_file" ]; then return 0; fi
+    token=$(first_line "$token_file")
+    is_of_file=yes
 }
 
 join() {
     [ -n "$token_file" ] || end 2 "where shall the new token be kept? give --token-file"
     [ -r "$join_file" ] || end 2 "the join token $join_file cannot be read"
+    before=$token
     token=$(first_line "$join_file")
     check_token "$token" "$join_file"
-    write_credentials "$token"
-    # Before the trade: a token that cannot be kept is lost.
-    : 2>/dev/null >"$token_file.new" || end 2 "$token_file.new cannot be written"
+    make_place
     printf '{"node": "%s", "provider_id": "%s", "boot_id": "%s", "profile": "%s"}' \
         "$node" "$provider_id" "$boot_id" "$profile" >"$scratch/trade"
-    while :; do
-        ask join -H 'Content-Type: application/json' --data-binary @trade
-        case $status in
-            201) break ;;
-            401 | 403 | 409) rm -f "$token_file.new" && end 3 "this node may not join: $(detail)" ;;
-            400 | 422) rm -f "$token_file.new" && end 2 "this node cannot join: $(detail)" ;;
-        esac
+    until trade; do
         say "$node: waiting to join: $(trouble)"
-        if is_over; then rm -f "$token_file.new" && end 20 "this node could not join in time"; fi
+        if is_over; then end 20 "this node could not join in time"; fi
         rest_for "$POLL"
     done
+    is_of_file=''
+}
+
+# Before the trade: a token that cannot be kept is lost. Two that join at once do not share a place.
+make_place() {
+    kept=$(mktemp "$token_file.XXXXXX" 2>/dev/null) || kept=$token_file.$$.new
+    if ! { printf '%0200d\n' 0 >"$kept"; } 2>/dev/null; then end 2 "$kept cannot be written: is its disk full?"; fi
+}
+
+trade() { # sets the token; false when nobody answered who could
+    ask join -H 'Content-Type: application/json' --data-binary @trade
+    case $status in
+        201) keep_token && return 0 ;;
+        401 | 403 | 409 | 400 | 422) is_ours || return 1 ;;
+        *) return 1 ;;
+    esac
+    case $status in 400 | 422) end 2 "this node cannot join: $(detail)" ;; esac
+    if is_problem already_joined && is_joined_beside; then return 0; fi
+    end 3 "this node may not join: $(detail)"
+}
+
+keep_token() {
     token=$(sed -n 's/.*"token": *"\(prq_node_[A-Za-z0-9_-]*\)".*/\1/p' "$scratch/answer")
     check_token "$token" "the answer of $url"
-    printf '%s\n' "$token" >"$token_file.new"
-    mv -f "$token_file.new" "$token_file"
+    if ! { printf '%s\n' "$token" >"$kept"; } 2>/dev/null; then end 4 "$kept cannot be written: its disk is full"; fi
+    mv -f "$kept" "$token_file"
+    kept=''
     say "$node: joined; its token is in $token_file"
+}
+
+# Another run of this script that joins at the same time has the token, or is about to.
+is_joined_beside() {
+    tries=10
+    while [ "$tries" -gt 0 ]; do
+        tries=$((tries - 1)) found=''
+        if [ -s "$token_file" ]; then found=$(first_line "$token_file"); fi
+        case $found in
+            '' | "$before") nap ;;
+            *) token=$found && check_token "$token" "$token_file" && return 0 ;;
+        esac
+    done
+    return 1
 }
 
 # --- what the server says -------------------------------------------------------------------------------------------
@@ -245,8 +296,11 @@ ask() { # PATH CURL-OPTIONS...; sets status, 000 when nobody answered, and leave
     shift
     rm -f "$scratch/answer"
     # Proxies of the environment lead to the internet, and a token must not go there. Nothing is followed elsewhere.
-    status=$(cd "$scratch" && curl -q -sS --noproxy '*' --connect-timeout 10 --max-time "$ANSWER_LIMIT" \
-        --config curlrc -o answer -w '%{http_code}' "$@" "$url/v1/$path" 2>curl.err </dev/null) || status=000
+    # The token goes to curl through a pipe: everybody on the host can read command lines, and files may be left behind.
+    if [ -n "$ca_file" ]; then set -- --cacert ca "$@"; fi
+    status=$(cd "$scratch" && printf 'header = "Authorization: Bearer %s"\n' "$token" |
+        curl -q -sS --noproxy '*' --connect-timeout 10 --max-time "$ANSWER_LIMIT" \
+            --config - -o answer -w '%{http_code}' "$@" "$url/v1/$path" 2>curl.err) || status=000
 }
 
 detail() { # what a problem document says to people, on one line
@@ -255,6 +309,20 @@ detail() { # what a problem document says to people, on one line
 
 is_problem() { # CODE
     grep -q "\"code\": *\"$1\"" "$scratch/answer" 2>/dev/null
+}
+
+# A refusal by the server itself. What a proxy in between refuses says nothing of this node.
+refused() { # sets code or ends
+    if ! is_problem unauthenticated && ! is_problem forbidden; then code=20 line=$(trouble) && return 0; fi
+    # What is in the file may be left over from an earlier instance, whose image or disk this one has.
+    if [ -z "$join_file" ] || [ -z "$is_of_file" ]; then end 3 "not authorised: $(detail)"; fi
+    say "$node: the token in $token_file is refused: $(detail)"
+    join
+    code=20 line='joined anew' is_anew=yes
+}
+
+is_ours() { # a problem document, as no proxy in between makes them
+    is_problem '[a-z_]*' && [ -n "$(detail)" ]
 }
 
 trouble() { # why there is no usable answer
@@ -272,17 +340,20 @@ start_tool() { # PART COMMAND...
     command -v "$1" >/dev/null || return 0
     started="$started $part"
     (
+        # A group of its own where that can be had, so that what a tool has started ends with it.
+        apart=$(command -v setsid) || apart=''
         # shellcheck disable=SC2016 # the inner shell expands them
-        LC_ALL=C sh -c 'echo $$ >"$0"; exec "$@"' "$look/$part.pid" "$@" \
-            >"$look/$part.out" 2>/dev/null </dev/null || :
+        ${apart:+"$apart"} sh -c 'echo $$ >"$0"; ulimit -f "$1" 2>/dev/null; shift; exec "$@"' \
+            "$look/$part.pid" "$TOOL_MOST" "$@" >"$look/$part.out" 2>"$look/$part.err" </dev/null || :
+        kill_group "$(first_line "$look/$part.pid")" || :
         : >"$look/$part.done"
     ) >/dev/null 2>&1 &
 }
 
 wait_for_tools() {
-    ends=$(($(date +%s) + LIMIT))
+    ends=$(($(clock) + LIMIT))
     for part in $started; do
-        while [ ! -e "$look/$part.done" ] && [ "$(date +%s)" -lt "$ends" ]; do nap; done
+        while [ ! -e "$look/$part.done" ] && [ "$(clock)" -lt "$ends" ]; do nap; done
     done
     stop_tools
 }
@@ -291,26 +362,50 @@ nap() { sleep 0.1 2>/dev/null || sleep 1; }
 
 stop_tools() {
     for part in ${started:-}; do
-        [ -e "$look/$part.done" ] || kill -9 "$(first_line "$look/$part.pid")" 2>/dev/null || :
+        [ ! -e "$look/$part.done" ] || continue
+        pid=$(first_line "$look/$part.pid")
+        kill_group "$pid" || kill -9 "$pid" 2>/dev/null || :
     done
+}
+
+kill_group() { # PID; of -1 it would be everybody's group
+    case $1 in '' | 0 | 1 | *[!0-9]*) return 1 ;; esac
+    kill -9 "-$1" 2>/dev/null
 }
 
 take() { # PART CHECKS...: makes a part of what a tool printed, or says that its checks could not be made
     part=$1
     shift
     case " $started " in *" $part "*) ;; *) return 1 ;; esac
-    if [ -e "$look/$part.done" ] && [ -s "$look/$part.out" ]; then
+    if [ ! -e "$look/$part.done" ]; then
+        why="its tool was not done within $LIMIT s"
+    elif is_answer; then
         mv "$look/$part.out" "$scratch/parts/$part"
         return 0
+    else
+        why=$(printable "$look/$part.out" "$look/$part.err")
+        why="its tool ${why:+said: }${why:-printed nothing}"
     fi
-    say "$part: the tool is here and printed nothing, or not within $LIMIT s"
+    say "$part: $why"
     unknown "$@"
     return 1
 }
 
+# nvidia-smi prints its complaints where the document should be: "No devices were found".
+is_answer() {
+    case $part in
+        nvidia_smi_xml) case $(first_line "$look/$part.out") in '<'*) return 0 ;; *) return 1 ;; esac ;;
+        *) [ -s "$look/$part.out" ] ;;
+    esac
+}
+
+printable() { # FILES...; the first line in them, fit to stand in JSON
+    sed 's/[^ -~]//g; s/["\\]//g; /^ *$/d; s/\(.\{200\}\).*/\1/' "$@" 2>/dev/null | head -n 1
+}
+
 unknown() { # CHECKS...
     for check in "$@"; do
-        told_of="\"name\": \"$check\", \"status\": \"unknown\", \"message\": \"its tool gave no answer\""
+        told_of="\"name\": \"$check\", \"status\": \"unknown\", \"message\": \"${why:-its tool gave no answer}\""
         checks="${checks:+$checks, }{$told_of}"
     done
 }
@@ -328,11 +423,12 @@ collect() {
     start_log
     copy_sysfs
     wait_for_tools
+    check_room # what a tool printed may be cut
     take nvidia_smi_xml gpu.ecc gpu.row_remap || case " $started " in
-        *' nvidia_smi_xml '*) unreadable='nvidia-smi gave no answer' ;;
+        *' nvidia_smi_xml '*) unreadable="nvidia-smi: $why" ;;
         *)
             if has_gpus; then
-                unreadable='there are NVIDIA GPUs on the PCI bus, and no nvidia-smi'
+                unreadable='there are NVIDIA GPUs on the PCI bus, and no nvidia-smi' why=''
                 unknown gpu.ecc gpu.row_remap
             fi
             ;;
@@ -340,7 +436,7 @@ collect() {
     take dcgm_health dcgm.health || :
     take ibv_devinfo || :
     take lspci || :
-    take kernel_log gpu.xid || :
+    if take kernel_log gpu.xid; then cut_log; fi
     if [ -z "$(ls "$scratch/parts")$checks" ]; then unreadable='no tool here said anything about the hardware'; fi
 }
 
@@ -354,11 +450,19 @@ has_gpus() {
     return 1
 }
 
+# Of a log that is too long for a report the newest lines are what tells how the devices are now.
+cut_log() {
+    log=$scratch/parts/kernel_log
+    [ "$(wc -c 2>/dev/null <"$log" || echo 0)" -gt "$LOG_MOST" ] || return 0
+    tail -c "$LOG_MOST" "$log" | sed 1d >"$look/log"
+    mv "$look/log" "$log"
+}
+
 # The journal holds the whole boot, the kernel's own ring only the newest part of it.
 start_log() {
     if command -v journalctl >/dev/null && [ -z "$root" ]; then
         # shellcheck disable=SC2016 # the inner shell expands it
-        start_tool kernel_log sh -c 'journalctl -q -k -b -o short-iso-precise --no-pager >"$0" || :
+        start_tool kernel_log sh -c 'journalctl -q -k -b -o short-iso-precise --no-pager --lines=20000 >"$0" || :
             if [ -s "$0" ]; then cat "$0"; else exec dmesg; fi' "$look/journal"
     else
         start_tool kernel_log dmesg
@@ -371,7 +475,7 @@ copy_sysfs() {
     rm -rf "$tree"
     if [ ! -d "$sys/class/infiniband" ] && [ ! -d "$sys/bus/pci/devices" ]; then
         unreadable="$sys shows neither a PCI bus nor RDMA devices"
-        unknown efa.link && return 0
+        why='' && unknown efa.link && return 0
     fi
     mkdir -p "$tree"
     for card in "$sys"/class/infiniband/*; do
@@ -385,7 +489,7 @@ copy_sysfs() {
     if [ -d "$sys/bus/pci/devices" ]; then copy_bus; fi
     tar -cf "$scratch/parts/efa_sysfs" -C "$tree" . 2>/dev/null && return 0
     rm -f "$scratch/parts/efa_sysfs"
-    unreadable="tar is not here or failed, and $sys cannot be sent without it"
+    unreadable="tar is not here or failed, and $sys cannot be sent without it" why=''
     unknown efa.link
 }
 
@@ -438,7 +542,7 @@ go_round() {
     ask "nodes/$node/admission" -H 'Accept: text/plain'
     case $status in
         200) read_decision ;;
-        401 | 403) end 3 "not authorised: $(detail)" ;;
+        401 | 403) refused ;;
         *) code=20 line=$(trouble) ;;
     esac
 }
@@ -452,18 +556,39 @@ report() { # sets code when the report was not taken
         --form-string started_at="$started_at" --form-string finished_at="$finished_at"
     if [ -n "$zone" ]; then set -- "$@" --form-string zone="$zone"; fi
     if [ -n "$checks" ]; then set -- "$@" --form-string checks="[$checks]"; fi
+    # dmesg counts from the boot. The dates of a journal are its own, and a clock that was set since moved the boot.
+    case $(first_line "$scratch/parts/kernel_log") in
+        '['*) if [ -n "$booted_at" ]; then set -- "$@" --form-string booted_at="$booted_at"; fi ;;
+    esac
     for file in "$scratch"/parts/*; do
         if [ -f "$file" ]; then set -- "$@" -F "${file##*/}=@parts/${file##*/}"; fi
     done
     ask "nodes/$node/reports" --form-string sent_at="$(stamp)" "$@"
     case $status in
-        200) ;;
-        401 | 403) end 3 "not authorised: $(detail)" ;;
+        200) say_why_not_counted ;;
+        401 | 403) refused ;;
         409) if is_problem instance_superseded; then end 13 "$(detail)"; fi && code=20 line=$(trouble) ;;
-        422) if is_problem part_unreadable; then code=4 line=$(detail); else end 2 "refused: $(detail)"; fi ;;
+        422)
+            if is_problem part_unreadable; then code=4 line=$(detail); elif is_ours; then
+                end 2 "refused: $(detail)"
+            else code=20 line=$(trouble); fi
+            ;;
         413) code=4 line="what the tools print is too much for one report: $(detail)" ;;
         *) code=20 line=$(trouble) ;;
     esac
+}
+
+say_why_not_counted() {
+    grep -q '"counted": *false' "$scratch/answer" 2>/dev/null || return 0
+    because=$(field because)
+    why=$(field detail)
+    said="this run did not count: ${because:-it is not said why}${why:+ ($why)}"
+    if [ "$said" != "$said_before" ]; then say "$node: $said"; fi
+    said_before=$said
+}
+
+field() { # NAME; a text in the answer's `pass`
+    sed -n "s/.*\"pass\": *{[^}]*\"$1\": *\"\([^\"]*\)\".*/\1/p" "$scratch/answer" 2>/dev/null | head -n 1
 }
 
 read_decision() {
@@ -476,10 +601,10 @@ read_decision() {
     code=20 line="$url answered in a way no Pratique server does"
 }
 
-is_over() { [ "$(date +%s)" -ge "$deadline" ]; }
+is_over() { [ "$(clock)" -ge "$deadline" ]; }
 
 rest_for() { # SECONDS, but not beyond the deadline
-    left=$((deadline - $(date +%s)))
+    left=$((deadline - $(clock)))
     pause=$1
     if [ "$left" -lt "$pause" ]; then pause=$left; fi
     if [ "$pause" -gt 0 ]; then sleep "$pause"; fi
@@ -487,12 +612,13 @@ rest_for() { # SECONDS, but not beyond the deadline
 
 main() {
     read_arguments "$@"
-    deadline=$(($(date +%s) + seconds))
-    rounds=0 look='' told=''
+    deadline=$(($(clock) + seconds))
+    rounds=0 look='' told='' said_before='' is_anew='' why=''
     make_scratch
     find_token
     while :; do
         go_round
+        if [ -n "$is_anew" ]; then is_anew='' && continue; fi
         if [ "$code" = 0 ] || is_over; then break; fi
         if [ "$line" != "$told" ]; then say "$node: waiting: $line" && told=$line; fi
         # Times are told in whole seconds: one more, or a round could seem to begin too soon after the one before.

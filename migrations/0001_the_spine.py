@@ -115,7 +115,8 @@ TABLES = (
     """CREATE TABLE sight (
         id TEXT PRIMARY KEY, failure TEXT NOT NULL REFERENCES failure(id), id_scope TEXT NOT NULL,
         failure_id TEXT NOT NULL, digest TEXT NOT NULL, first_at BIGINT NOT NULL, at BIGINT NOT NULL,
-        count BIGINT NOT NULL, said BIGINT NOT NULL, UNIQUE (id_scope, failure_id))""",
+        count BIGINT NOT NULL, said BIGINT NOT NULL, first_uptime BIGINT, uptime BIGINT,
+        UNIQUE (id_scope, failure_id))""",
     "CREATE INDEX sight_failure ON sight (failure, at)",
     """CREATE TABLE quarantine (
         id TEXT PRIMARY KEY, state TEXT NOT NULL, owner TEXT NOT NULL, target_kind TEXT NOT NULL,
@@ -175,8 +176,8 @@ TABLES = (
         joined_with TEXT REFERENCES token(id), pattern TEXT, uses BIGINT, used BIGINT, expires_at BIGINT,
         hash TEXT NOT NULL UNIQUE, created_at BIGINT NOT NULL, created_by TEXT NOT NULL, revoked_at BIGINT,
         refusal_at BIGINT)""",
-    # One instance has one token by a trade, whatever else goes wrong.
-    """CREATE UNIQUE INDEX token_instance ON token (node, provider_id)
+    # One instance has one token by a trade, under whichever name, whatever else goes wrong.
+    """CREATE UNIQUE INDEX token_instance ON token (provider_id)
         WHERE joined_with IS NOT NULL AND revoked_at IS NULL""",
     "CREATE INDEX token_joined ON token (node, id) WHERE joined_with IS NOT NULL",
     """CREATE TABLE idempotency (

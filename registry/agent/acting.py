@@ -23,6 +23,9 @@ NO_DECISION = "no_decision"
 NO_DECISION_EXIT = 20
 """What `pratique admit` ends with when nobody decides."""
 
+SUPERSEDED_EXIT = 14
+"""What `pratique agent` ends with when a newer instance has this node's name."""
+
 FILE_MODE = 0o644
 """Read by prologs and probes that run under other names; it holds nothing secret."""
 
@@ -38,9 +41,13 @@ class Standing:
     codes: tuple[str, ...]
     decision: Mapping[str, Any] | None = field(default=None, compare=False)
     detail: str = field(default="", compare=False)
+    last_pass: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def document(self, now: str) -> dict[str, Any]:
-        """Give what the file holds and the command reads. `decision` is the server's own, where there is one."""
+        """Give what the file holds and the command reads.
+
+        `decision` is the server's own, where there is one, and `pass` what it said about the last look.
+        """
         return {
             "node": self.node,
             "admitted": self.admitted,
@@ -50,15 +57,16 @@ class Standing:
             "detail": self.detail,
             "written_at": now,
             "decision": self.decision,
+            "pass": self.last_pass,
         }
 
 
-def standing_of(decision: Mapping[str, Any]) -> Standing:
+def standing_of(decision: Mapping[str, Any], last_pass: Mapping[str, Any] | None = None) -> Standing:
     """Read the decision in an answer. Raises KeyError, TypeError or AttributeError for what is none."""
     codes = tuple(str(reason["code"]) for reason in decision["reasons"])
     admitted = decision["admitted"] is True
     code = ExitCode.ADMITTED if admitted else exit_code_for(admitted, codes)
-    return Standing(str(decision["node"]), admitted, str(decision["disposition"]), int(code), codes, decision)
+    return Standing(str(decision["node"]), admitted, str(decision["disposition"]), int(code), codes, decision, last_pass=last_pass)
 
 
 def without_decision(node: str, detail: str) -> Standing:
@@ -66,6 +74,22 @@ def without_decision(node: str, detail: str) -> Standing:
     return Standing(
         node, admitted=False, disposition="hold", exit_code=NO_DECISION_EXIT, codes=(NO_DECISION,), detail=detail
     )
+
+
+def superseded(node: str, detail: str) -> Standing:
+    """Say that another instance stands for this node: this one takes no new work, ever."""
+    return Standing(
+        node, admitted=False, disposition="hold", exit_code=SUPERSEDED_EXIT, codes=("instance_superseded",), detail=detail
+    )
+
+
+def why_not_counted(answer: Mapping[str, Any]) -> str | None:
+    """Say why the look that was reported is no pass towards admission; None when it is one, or nobody said."""
+    told = answer.get("pass")
+    if not isinstance(told, Mapping) or told.get("counted") is not False:
+        return None
+    reason = ": ".join(str(part) for part in (told.get("because"), told.get("detail")) if part)
+    return f"this look does not count as a pass: {reason or 'the server does not say why'}"
 
 
 @dataclass(slots=True)

@@ -12,11 +12,11 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from registry.agent.memory import Memory
-from registry.collectors.boot import Boot
+from registry.collectors.boot import Boot, read_boot_time
 from registry.collectors.kernel_log import CHECK, parse, parse_new_lines
 from registry.collectors.running import Runner, ToolFailed, ToolMissing
 from registry.domain.reports import CheckResult, CheckStatus, Findings
@@ -27,6 +27,9 @@ RECORD_MAX = 64 * 1024
 
 LOOK_MAX = 4 * 1024 * 1024
 """Most bytes of one look. What is left comes with the next; kernels keep 128 KiB to some megabytes."""
+
+CLOCK_SLACK = timedelta(seconds=2)
+"""How far the time of the boot may move without anybody having set the clock: the kernel tells it in whole seconds."""
 
 COMMANDS = (
     (
@@ -42,10 +45,11 @@ class KernelLog:
     """The log of the running kernel below `root`. `memory` keeps what failed in this boot beyond the agent's death."""
 
     def __init__(self, root: Path, run: Runner, boot: Boot, memory: Memory, now: Callable[[], datetime]) -> None:
+        self._root = root
         self._path = root / "dev/kmsg"
         self._run = run
         self._boot = boot
-        self._booted_at = memory.keep_boot_time(boot.booted_at)
+        self._first_boot_time = memory.keep_boot_time(boot.booted_at)
         self._memory = memory
         self._now = now
         self._handle: int | None = None
@@ -74,7 +78,20 @@ class KernelLog:
 
     def _parse(self, data: bytes, *, is_whole: bool) -> Findings:
         parser = parse if is_whole else parse_new_lines
-        return parser(data, received_at=self._now(), boot_time=self._booted_at, boot_id=self._boot.boot_id)
+        return parser(
+            data,
+            received_at=self._now(),
+            boot_time=self._boot_time(),
+            boot_id=self._boot.boot_id,
+            first_boot_time=self._first_boot_time,
+        )
+
+    def _boot_time(self) -> datetime | None:
+        """Say when the boot began by the clock of now: with it a line is as old as the kernel says, whatever the clock
+        showed when the agent began. What is only the rounding of whole seconds moves nothing.
+        """
+        first, now = self._first_boot_time, read_boot_time(self._root)
+        return first if first is None or now is None or abs(now - first) <= CLOCK_SLACK else now
 
     def _remember(self, found: Findings) -> None:
         is_unread = any(notice.code == "xid_unread" for notice in found.warnings)

@@ -53,7 +53,7 @@ class Look:
 
 
 def look_at(sources: Iterable[Source], known: Mapping[str, Sequence[DeviceEntry]]) -> Look:
-    """Read the sources one after the other. `known` holds the last lists of this boot, for names by index."""
+    """Read the sources one after the other. `known` holds the longest lists of this boot, for names by index."""
     found: list[Said] = []
     unknown: list[CheckResult] = []
     troubles: dict[str, str] = {}
@@ -78,7 +78,7 @@ def _together(
     findings = [one for one in found if isinstance(one, Findings)]
     lists = {str(one.kind): one.entries for one in inventories}
     partial = frozenset(str(one.kind) for one in inventories if one.is_partial)
-    roll = Roll.of([entry for entries in {**known, **lists}.values() for entry in entries], partial)
+    roll = _roll({**known, **lists}, partial, shorter=frozenset(lists) - longest(known, lists).keys())
     readings: dict[str, dict[str, Reading]] = {}
     for one in findings:
         for device, values in one.readings.items():
@@ -92,6 +92,21 @@ def _together(
         host={source: values for one in findings for source, values in one.host.items() if values},
         troubles=troubles,
     )
+
+
+def longest(
+    known: Mapping[str, Sequence[DeviceEntry]], lists: Mapping[str, tuple[DeviceEntry, ...]]
+) -> dict[str, tuple[DeviceEntry, ...]]:
+    """Return the lists that are no shorter than the ones known: by a shorter one nobody can count."""
+    return {kind: entries for kind, entries in lists.items() if len(entries) >= len(known.get(kind, ()))}
+
+
+def _roll(lists: Mapping[str, Sequence[DeviceEntry]], partial: frozenset[str], *, shorter: frozenset[str]) -> Roll:
+    """Tools that count may go on counting what has gone, so neither the order nor an index of what is left tells."""
+    entries = [
+        replace(entry, readings={}) if kind in shorter else entry for kind, listed in lists.items() for entry in listed
+    ]
+    return Roll.of(entries, partial | shorter)
 
 
 def _with_readings(entry: DeviceEntry, readings: Mapping[str, Mapping[str, Reading]]) -> DeviceEntry:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from registry.agent.acting import Actor, Standing, standing_of, without_decision
-from registry.agent.looking import Look
+from registry.agent.acting import Actor, Standing, standing_of, superseded, why_not_counted, without_decision
+from registry.agent.looking import Look, longest
 from registry.agent.memory import Memory
-from registry.agent.messages import Message, Sender, Span, failing_in, failure_ids, message_of, stamped
+from registry.agent.messages import Message, Sender, Span, failing_in, message_of, parts_of, stamped
 from registry.agent.notify import ALIVE, READY, STOPPING
 from registry.agent.telling import Fate, Teller
 from registry.agent.times import Times
@@ -33,8 +33,11 @@ DECISION_MAX_AGE = 120.0
 class Beside(Protocol):
     """Slow checks that run beside the loop."""
 
-    def start(self, run_id: str) -> None:
-        """Let them begin as part of a round, unless they ran in this boot or run already."""
+    def start(self, run_id: str, *, is_free: bool) -> None:
+        """Let them begin as part of a round, unless they ran in this boot or run already.
+
+        What takes the GPUs from a job begins only when the node is free: not admitted in this boot, and known to be so.
+        """
 
     def take(self) -> tuple[str, Look, Span] | None:
         """Give the id of the round that they are part of and what they found, once, when they have ended."""
@@ -68,6 +71,7 @@ class Agent:
     _is_host_told: bool = False
     _troubles: dict[str, str] = field(default_factory=dict)
     _decided: float = float("-inf")
+    _remark: str | None = None
 
     def run(self) -> None:
         """Go round until told to stop. Raises Superseded."""
@@ -87,16 +91,22 @@ class Agent:
         look = self._look()
         if self.times.wait(0):
             return  # the look was cut short, and says nothing
-        self.beside.start(run_id)
-        if self._tell(self._message(look, run_id, Span(started, self.times.monotonic()))):
+        is_reached = self._tell(self._message(look, run_id, Span(started, self.times.monotonic())))
+        self.beside.start(run_id, is_free=self._is_free())
+        if is_reached:
             self._tell_slow()
             self.teller.drain()
         self._keep()
         self.notify(READY, ALIVE, f"STATUS={self._status()}")
 
+    def _is_free(self) -> bool:
+        """Has no work been let onto this node in this boot, as far as the server's newest decision goes?"""
+        decision = self.standing.decision if self.standing else None
+        return decision is not None and self.teller.error is None and not self.memory.was_admitted
+
     def _look(self) -> Look:
         look = self.look()
-        self.lists.update(look.lists)
+        self.lists.update(longest(self.lists, look.lists))
         undated = {failure.failure_id for failure in look.failures if failure.occurred_at is None}
         self.memory.note_standing(undated, self.times.since_boot(), is_whole=not look.troubles)
         for name, trouble in look.troubles.items():
@@ -114,24 +124,28 @@ class Agent:
             report_id=str(uuid.uuid4()),
             run_id=run_id,
             span=span,
-            skip=self.memory.told,
+            news=self.memory.news,
             standing=self.memory.standing,
             with_host=not self._is_host_told,
         )
-        # Time since boot counts up within a boot by itself, also when the folder of the state was lost.
-        self._seq = max(self._seq + 1, self.times.since_boot())
-        return stamped(message, seq=self._seq, now=self.times.now(), monotonic=self.times.monotonic())
+        return message
 
     def _tell(self, message: Message) -> bool:
         """Bring a message to the server or into the spool; true when the server answered. Raises Superseded."""
-        failing = failing_in(message)
+        return all([self._tell_part(part) for part in parts_of(message)])
+
+    def _tell_part(self, part: Message) -> bool:
+        # Time since boot counts up within a boot by itself, also when the folder of the state was lost.
+        self._seq = max(self._seq + 1, self.times.since_boot())
+        message = stamped(part, seq=self._seq, now=self.times.now(), monotonic=self.times.monotonic())
+        failing = failing_in(message) if part.get("checks") else self._failing
         # What still fails is no news: a fault that lasts for days must not fill the disk.
         fate, answer = self.teller.tell(message, is_fault="failures" in message or bool(failing - self._failing))
         if answer is not None:
             self._decide(answer)
         self._failing = failing
         self._is_host_told = self._is_host_told or (fate is Fate.TAKEN and "host" in message)
-        self.memory.note_told(failure_ids(message))
+        self.memory.note_told(message.get("failures", ()), is_safe=not self.teller.spool.is_holding)
         return fate is not Fate.LATER
 
     def _tell_slow(self) -> None:
@@ -148,10 +162,15 @@ class Agent:
 
     def _decide(self, answer: dict[str, Any]) -> None:
         try:
-            standing = standing_of(answer["admission"])
+            standing = standing_of(answer["admission"], answer.get("pass"))
         except (KeyError, TypeError, AttributeError):
             self.say("the server's answer holds no decision")
             return
+        remark = why_not_counted(answer)
+        if remark is not None and remark != self._remark:
+            self.say(remark)
+        self._remark = remark
+        self.memory.was_admitted |= standing.admitted
         self._decided = self.times.monotonic()
         self._stand(standing)
 
@@ -160,10 +179,16 @@ class Agent:
         if self.times.monotonic() - self._decided > DECISION_MAX_AGE:
             detail = self.teller.error.detail if self.teller.error else "no answer yet"
             self._stand(without_decision(self.sender.node, detail))
+        if not self.teller.spool.is_holding:
+            self.memory.settle()
         try:
             self.memory.save()
         except OSError as error:
             self.say(f"{error.filename or 'the state'} cannot be written: {error.strerror}")
+
+    def yield_to_newer(self, detail: str) -> None:
+        """Say and do what follows when a newer instance has this node's name, before the agent ends."""
+        self._stand(superseded(self.sender.node, detail))
 
     def _stand(self, standing: Standing) -> None:
         if standing != self.standing:

@@ -8,7 +8,8 @@ sending, so that a wall clock that is set in the middle of a round moves nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -22,7 +23,13 @@ from registry.domain.times import rfc3339
 MESSAGE_MAX = 4096
 """Longest message of a check or fault that a report may hold."""
 
+FAULTS_MAX = 1024
+"""Most faults that one report may tell of."""
+
 Message = dict[str, Any]
+
+_OF_THE_WHOLE = frozenset({"devices", "covers", "partial"})
+"""What makes a report one about the whole machine."""
 
 _NOT_TOLD = frozenset({"slices", "readings", "firmware"})
 """Fields of an entry that a report has no place for, or that are told only when there is something in them."""
@@ -56,11 +63,11 @@ def message_of(
     report_id: str,
     run_id: str,
     span: Span,
-    skip: Collection[str] = (),
+    news: Callable[[Message], Message | None] = lambda failure: failure,
     standing: Mapping[str, int] = MappingProxyType({}),
     with_host: bool = True,
 ) -> Message:
-    """Make the report of a look, without what `stamped` adds. Faults whose id is in `skip` were told before.
+    """Make the report of a look, without what `stamped` adds. `news` gives a fault as it is to be told, or None.
 
     `standing` gives those without a time the number at which they appeared (`Memory.note_standing`).
     """
@@ -81,8 +88,7 @@ def message_of(
         message["partial"] = sorted(look.partial)
     message["checks"] = [check_of(check) for check in look.checks]
     failures = [failure_of(failure, sender.boot_id, standing.get(failure.failure_id, 0)) for failure in look.failures]
-    fresh = [failure for failure in failures if failure["failure_id"] not in skip]
-    if fresh:
+    if fresh := [fresh for failure in failures if (fresh := news(failure)) is not None]:
         message["failures"] = fresh
     if look.host and with_host:
         message["host"] = {source: dict(values) for source, values in look.host.items()}
@@ -103,9 +109,7 @@ def stamped(message: Message, *, seq: int, now: datetime, monotonic: float) -> M
 
 def evidence_of(message: Message, report_id: str) -> Message:
     """Give what is left of a message that was refused: its faults and checks, under an id of their own."""
-    return {name: value for name, value in message.items() if name not in {"devices", "covers", "partial"}} | {
-        "report_id": report_id
-    }
+    return {name: value for name, value in message.items() if name not in _OF_THE_WHOLE} | {"report_id": report_id}
 
 
 def entry_of(entry: DeviceEntry) -> Message:
@@ -157,9 +161,15 @@ def failing_in(message: Message) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def failure_ids(message: Message) -> list[str]:
-    """Name the faults in a message."""
-    return [failure["failure_id"] for failure in message.get("failures", ())]
+def parts_of(message: Message) -> list[Message]:
+    """Give the message in as many parts as its faults need: all but faults is in the first."""
+    failures: list[Message] = message.get("failures", [])
+    parts = [failures[at : at + FAULTS_MAX] for at in range(0, len(failures), FAULTS_MAX)]
+    if len(parts) < 2:
+        return [message]
+    bare = {name: value for name, value in message.items() if name not in {*_OF_THE_WHOLE, "checks", "host"}}
+    rest = [{**bare, "report_id": str(uuid.uuid4()), "checks": [], "failures": part} for part in parts[1:]]
+    return [{**message, "failures": parts[0]}, *rest]
 
 
 def clean(value: Any) -> Any:

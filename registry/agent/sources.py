@@ -33,6 +33,10 @@ KERNEL_LOG = "kernel log"
 SAME_LOOK_SECONDS = 2.0
 """A document with the time of the one before is an old one when so much time has passed: its stamps count seconds."""
 
+LEVEL_BESIDE_JOBS = 1
+"""The highest level that only looks at the installation; all above load the GPUs and want them for themselves:
+https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/dcgm-diagnostics.html."""
+
 DIAG_RETRY_SECONDS = 600.0
 """How long a diagnostic that could not tell is left alone; at each try it takes the GPUs for itself."""
 
@@ -111,13 +115,25 @@ def has_nvidia(root: Path) -> bool:
 
 
 class Diagnosis:
-    """`dcgmi diag`, once a boot and beside the loop. Level 0 means that nobody asked for it."""
+    """`dcgmi diag`, once a boot and beside the loop. Level 0 means that nobody asked for it.
+
+    With `is_anytime` it also begins on a node that may be at work.
+    """
 
     def __init__(
-        self, root: Path, run: Runner, *, level: int, memory: Memory, times: Times, lists: Callable[[], Lists]
+        self,
+        root: Path,
+        run: Runner,
+        *,
+        level: int,
+        memory: Memory,
+        times: Times,
+        lists: Callable[[], Lists],
+        is_anytime: bool = False,
     ) -> None:
         self._source = Source("DCGM diagnostic", lambda: self._read(root, run, level), (dcgm_diag.DIAG,))
         self._level = level
+        self._is_anytime = is_anytime or level <= LEVEL_BESIDE_JOBS
         self._memory = memory
         self._times = times
         self._lists = lists
@@ -125,8 +141,13 @@ class Diagnosis:
         self._found: tuple[str, Look, Span] | None = None
         self._not_before = float("-inf")
 
-    def start(self, run_id: str) -> None:
-        """Begin it as part of a round, unless it told something in this boot or still runs."""
+    def start(self, run_id: str, *, is_free: bool) -> None:
+        """Begin it as part of a round, unless it told something in this boot or still runs.
+
+        One that takes the GPUs from whoever uses them begins only while the node is free, or when that was asked for.
+        """
+        if not (is_free or self._is_anytime):
+            return
         is_due = self._level > 0 and not self._memory.is_diagnosed and self._times.monotonic() >= self._not_before
         if not is_due or self._thread is not None:
             return

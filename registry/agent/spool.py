@@ -3,27 +3,36 @@
 
 A file is written beside, brought to the disk, and then given its name; so neither `kill -9` nor a power cut leaves
 half a message under a name. A checksum finds what the disk itself spoilt. Faults are never given up for room: the
-oldest messages without news go first.
+oldest messages without news go first. What nobody will ever take is set aside, for a person to look at.
 """
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
+import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 FAULT, CALM = "fault", "calm"
 BEGUN = ".begun"
 SPOILT = ".spoilt"
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 BYTES_MAX = 64 * 1024 * 1024
 """Room for some 2,500 reports of 8 GPUs and 32 EFAs, 26 KB each: most of a day without a server."""
 
 HELD_MAX = 1000
 """Most messages with faults that are kept in memory while the disk takes none."""
 
+ASIDE = "set-aside"
+ASIDE_MAX = 1000
+"""Most messages that are kept aside; the oldest go first. At 26 KB each they take 26 MB."""
+
 FOLDER_MODE = 0o700
+_NAME = re.compile(rf"[0-9]{{1,18}}\.({FAULT}|{CALM})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +55,51 @@ class Spool:
         self._limit = limit
         self._held: list[Entry] = []
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        for begun in folder.glob(f"*{BEGUN}"):
-            begun.unlink()
+        for path in sorted(folder.iterdir()):
+            self._tidy(path)
         self._number = max((int(path.stem) for path in self._paths()), default=0)
 
     def __len__(self) -> int:
         """Count the messages that wait."""
         return len(self._paths()) + len(self._held)
 
-    def put(self, body: bytes, *, is_fault: bool) -> None:
-        """Keep a message, and make room. What the disk refuses is said; a fault stays in memory then."""
+    @property
+    def is_holding(self) -> bool:
+        """Is there a fault that only memory holds, because the disk does not take it?"""
+        return bool(self._held)
+
+    def put(self, body: bytes, *, is_fault: bool, bare: bytes | None = None) -> None:
+        """Keep a message, and make room. `bare` is a smaller one that tells the same faults.
+
+        On a full disk reports without news are given up for a fault, and then it is kept bare. What the disk refuses
+        for all that is said; a fault stays in memory then.
+        """
         self._number += 1
         entry = Entry(self._number, is_fault, body, None)
         self._settle_held()
         try:
-            self._write(entry)
+            self._write_for_sure(entry, bare) if is_fault else self._write(entry)
             self._make_room()
         except OSError as error:
             self._hold(entry, error)
+
+    def set_aside(self, message: Entry | bytes, reason: str) -> None:
+        """Put a message that nobody will ever take where it is in nobody's way, and say it. Never raises."""
+        try:
+            (self.folder / ASIDE).mkdir(mode=FOLDER_MODE, exist_ok=True)
+            if isinstance(message, Entry) and message.path is not None:
+                self._move_aside(message.path, reason)
+            else:
+                body = message.body if isinstance(message, Entry) else message
+                self._number += 1
+                place = self.folder / ASIDE / f"{self._number:012d}.json"
+                write_whole(place, body, place.with_suffix(BEGUN))
+                self._say(f"a message is set aside as {place}: {reason}")
+            self._bound_aside()
+        except OSError as error:
+            self._say(f"a message cannot be set aside ({error.strerror}): {reason}")
+        if isinstance(message, Entry):
+            self._held = [held for held in self._held if held.number != message.number]
 
     def waiting(self, most: int) -> list[Entry]:
         """Give the first messages to send: those with faults before all others, each sort from the oldest on.
@@ -86,7 +122,33 @@ class Spool:
         self._held = [held for held in self._held if held.number != entry.number]
 
     def _paths(self) -> list[Path]:
-        return [path for sort in (FAULT, CALM) for path in self.folder.glob(f"[0-9]*.{sort}")]
+        return [path for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
+
+    def _tidy(self, path: Path) -> None:
+        """Clear away what was begun, and set aside what no agent has written."""
+        try:
+            if path.name.endswith(BEGUN) and path.is_file():
+                path.unlink()
+            elif not (_NAME.fullmatch(path.name) and path.is_file()) and path.name != ASIDE:
+                self._move_aside(path, "no agent has written it")
+        except OSError as error:
+            self._say(f"{path} is none of the spool's and cannot be moved away: {error.strerror}")
+
+    def _move_aside(self, path: Path, reason: str) -> None:
+        folder = self.folder / ASIDE
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        place = folder / path.name
+        for number in itertools.count(1):
+            if not os.path.lexists(place):
+                break
+            place = folder / f"{path.name}.{number}"
+        path.rename(place)
+        self._say(f"{path} is set aside in {folder}: {reason}")
+
+    def _bound_aside(self) -> None:
+        kept = [path for path in (self.folder / ASIDE).iterdir() if path.is_file()]
+        for path in sorted(kept, key=lambda path: path.stat().st_mtime_ns)[:-ASIDE_MAX]:
+            path.unlink()
 
     def _settle_held(self) -> None:
         """Try the disk again with what it refused."""
@@ -101,7 +163,29 @@ class Spool:
         kept = "is kept in memory" if entry.is_fault else "is given up"
         self._say(f"{self.folder} takes no message ({error.strerror}): this one {kept}")
         if entry.is_fault:
-            self._held = [*self._held, entry][-HELD_MAX:]
+            self._held = [*self._held, entry]
+        if len(self._held) > HELD_MAX:
+            del self._held[0]
+            self._say(f"more than {HELD_MAX} messages with faults wait in memory: the oldest is given up")
+
+    def _write_for_sure(self, entry: Entry, bare: bytes | None) -> None:
+        """Write a fault, at the cost of reports without news where the disk is full. Raises OSError."""
+        while True:
+            try:
+                self._write(entry)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                calm = sorted(path for path in self._paths() if path.suffix == f".{CALM}")
+                if calm:
+                    calm[0].unlink()
+                    self._say(f"the disk is full: {calm[0].name}, a report without news, is given up for a fault")
+                elif bare is not None:
+                    entry, bare = replace(entry, body=bare), None
+                else:
+                    raise
+            else:
+                return
 
     def _write(self, entry: Entry) -> None:
         path = self.folder / f"{entry.number:012d}.{FAULT if entry.is_fault else CALM}"
@@ -111,12 +195,14 @@ class Spool:
     def _read(self, path: Path) -> Entry | None:
         try:
             checksum, _, body = path.read_bytes().partition(b" ")
+            if checksum != b"%08x" % zlib.crc32(body):
+                self._move_aside(path, "it is not as it was written")
+                return None
+        except IsADirectoryError:
+            self._tidy(path)
+            return None
         except OSError as error:
             self._say(f"{path} cannot be read ({error.strerror}) and is left for later")
-            return None
-        if checksum != b"%08x" % zlib.crc32(body):
-            self._say(f"{path} is not as it was written and is set aside as {path.name}{SPOILT}")
-            path.rename(path.with_name(path.name + SPOILT))
             return None
         return Entry(int(path.stem), path.suffix == f".{FAULT}", body, path)
 

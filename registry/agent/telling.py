@@ -19,14 +19,15 @@ from typing import Any
 from registry.agent.messages import Message, Sender, evidence_of
 from registry.agent.spool import Spool
 from registry.agent.times import Times
-from registry.client import Client, ClientError, NotAuthorised, ProblemAnswer
+from registry.client import Client, ClientError, NotAuthorised, ProblemAnswer, ServerUnreachable
 
 PAUSE_MAX = 2.0
 """Longest pause between two tries while the server is away, in periods: a node counts as stale after four of them
 without a report, and must be back before."""
 
-PAUSE_ASKED_MAX = 300.0
-"""Longest pause that a server may ask for."""
+PAUSE_ASKED_MAX = 85.0
+"""Longest pause that a server may ask for, in seconds: the round after it still comes before the 120 at which a node
+counts as stale."""
 
 DRAIN_MAX = 20
 """Most spooled messages that go out in one round."""
@@ -95,13 +96,16 @@ class Teller:
         fate, answer = self._send(message) if is_due else (Fate.LATER, None)
         if fate is Fate.LATER:
             self.keep(message, is_fault=is_fault)
-        elif fate is Fate.NEVER and is_fault:
-            self._tell_bare(message)
+        elif fate is Fate.NEVER:
+            if is_fault:
+                self._tell_bare(message)
+            self.spool.set_aside(json.dumps(message).encode(), "the server will never take it")
         return fate, answer
 
     def keep(self, message: Message, *, is_fault: bool) -> None:
         """Put a message into the spool."""
-        self.spool.put(json.dumps(message).encode(), is_fault=is_fault)
+        bare = json.dumps(evidence_of(message, str(uuid.uuid4()))).encode() if is_fault else None
+        self.spool.put(json.dumps(message).encode(), is_fault=is_fault, bare=bare)
 
     def drain(self) -> None:
         """Send the oldest of what waits, as much as one round may. Raises Superseded."""
@@ -111,23 +115,32 @@ class Teller:
             calm_left -= not entry.is_fault
             if calm_left < 0 or self.times.monotonic() > until or self.times.wait(0):
                 return
-            message: Message = json.loads(entry.body)
+            message = _message_in(entry.body)
+            if message is None:
+                self.spool.set_aside(entry, "it holds no report")
+                continue
             fate, _ = self._send(message, has_waited=True)
             if fate is Fate.LATER:
                 return
             if fate is Fate.STUCK:
                 continue
-            if fate is Fate.NEVER and entry.is_fault:
-                self._tell_bare(message)
-            self.spool.remove(entry)
+            if fate is Fate.NEVER:
+                if entry.is_fault:
+                    self._tell_bare(message)
+                self.spool.set_aside(entry, "the server will never take it")
+            else:
+                self.spool.remove(entry)
 
     def _tell_bare(self, message: Message) -> None:
         """A list that the server cannot take must not take a fault down with it."""
         if "devices" not in message:
             return
         bare = evidence_of(message, str(uuid.uuid4()))
-        if self._send(bare, has_waited=True)[0] in {Fate.LATER, Fate.STUCK}:
+        fate, _ = self._send(bare, has_waited=True)
+        if fate in {Fate.LATER, Fate.STUCK}:
             self.keep(bare, is_fault=True)
+        elif fate is Fate.NEVER:
+            self.spool.set_aside(json.dumps(bare).encode(), "the server will never take it")
 
     def _send(self, message: Message, *, has_waited: bool = False) -> tuple[Fate, dict[str, Any] | None]:
         try:
@@ -136,14 +149,16 @@ class Teller:
             return self._refused(message, error, has_waited=has_waited), None
         except ClientError as error:
             return self._missed(error), None
+        if answer.get("report_id") != message["report_id"] or not isinstance(answer.get("admission"), dict):
+            return self._missed(ServerUnreachable(f"{self.client.url} answers, and not to the report it was sent")), None
         self._reached()
         return Fate.TAKEN, answer
 
     def _refused(self, message: Message, error: ProblemAnswer, *, has_waited: bool) -> Fate:
         if error.code == "instance_superseded":
-            if message["provider_id"] == self.sender.provider_id:
+            if message.get("provider_id") == self.sender.provider_id:
                 raise Superseded(error.detail) from error
-            self.say(f"a message of the instance {message['provider_id']} comes too late: {error.detail}")
+            self.say(f"a message of the instance {message.get('provider_id')} comes too late: {error.detail}")
             return Fate.NEVER
         if has_waited and error.status == INTERNAL:
             return Fate.STUCK
@@ -154,7 +169,7 @@ class Teller:
             return self._missed(error)
         self._reached()
         wrong = "; ".join(f"{one.pointer} {one.detail}" for one in error.errors) or error.detail
-        faults = ", ".join(f"{one['code']} {one['failure_id']}" for one in message.get("failures", ()))
+        faults = ", ".join(f"{one['code']} {one.get('failure_id')}" for one in message.get("failures", ()))
         named = f"; faults in it: {faults}" if faults else ""
         self.say(f"the server does not take report {message['report_id']} ({error.code}): {wrong}{named}")
         return Fate.NEVER
@@ -174,3 +189,15 @@ class Teller:
         if self.error is not None:
             self.say(f"{self.client.url} answers again; {len(self.spool)} messages wait")
         self.error, self._misses, self._not_before = None, 0, float("-inf")
+
+
+def _message_in(body: bytes) -> Message | None:
+    """Read a message that was kept; None for what is none."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    is_one = isinstance(message, dict) and isinstance(message.get("report_id"), str)
+    faults = message.get("failures", []) if is_one else None
+    is_whole = isinstance(faults, list) and all(isinstance(one, dict) and "code" in one for one in faults)
+    return message if is_whole else None

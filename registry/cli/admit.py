@@ -21,7 +21,7 @@ from registry.cli.connection import Session, end_with, speaks_http
 from registry.cli.exits import Exit
 from registry.cli.kinds import Duration
 from registry.cli.output import plain, print_decision, print_json
-from registry.client import ClientError, NotAuthorised
+from registry.client import READ_TIMEOUT, ClientError, NotAuthorised
 from registry.domain.decision import exit_code_for
 from registry.domain.times import parse_rfc3339
 
@@ -87,8 +87,10 @@ def admit(
         raise click.UsageError(f"{', '.join(stray)} goes with --here: another machine cannot be looked at.")
     else:
         name, question, pause = node, lambda: session.client.admission(node), pause_after
+    seconds = wait.total_seconds() if wait else 0.0
+    session.client.until = time.monotonic() + (seconds if wait else READ_TIMEOUT)
     try:
-        decision = poll(question, name, wait.total_seconds() if wait else 0.0, pause=pause)
+        decision = poll(question, name, seconds, pause=pause)
     except NotAuthorised:
         raise
     except here.Ended as error:

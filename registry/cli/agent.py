@@ -92,14 +92,17 @@ def agent(url: str | None, token_file: str | None, *, once: bool, period: float,
         settings = replace(settings, diag_level=0)
     client = open_session(url, token_file, "text").client
     client.retries, client.timeout = 0, (CONNECT_TIMEOUT, ANSWER_SECONDS)
+    client.answer_seconds = CONNECT_TIMEOUT + ANSWER_SECONDS
 
     def fresh_token() -> str | None:
         try:
             return open_session(url, token_file, "text").client.token
-        except click.UsageError:
+        except click.UsageError as error:
+            say(error.message)
             return None
 
     times = MachineTimes()
+    client.is_stopping = times.is_stopping
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: times.stop())
     with alone_in(settings.state_dir):
@@ -111,8 +114,11 @@ def agent(url: str | None, token_file: str | None, *, once: bool, period: float,
             else:
                 made.run()
         except Superseded as error:
-            made.notify(STOPPING)
             say(f"{error.detail} This agent ends.")
+            made.yield_to_newer(error.detail)
+            made.notify(STOPPING)
+            times.stop()
+            made.beside.end()
             raise SystemExit(int(Exit.SUPERSEDED)) from error
     if once:
         raise SystemExit(code_of(made))
@@ -140,11 +146,11 @@ def make_agent(settings: AgentSettings, client: Client, times: MachineTimes, per
         raise _unreadable(error.detail) from error
     except (ValueError, OSError) as error:
         raise click.UsageError(f"the agent cannot begin: {error}") from error
-    memory = Memory(settings.state_dir / "memory.json", boot.boot_id)
+    memory = Memory(settings.state_dir / "memory.json", boot.boot_id, say)
     kernel = KernelLog(settings.root, run, boot, memory, times.now)
     machine = Machine(settings.root, run, kernel, times, lists=lambda: made.lists)
     slow = ToolRunner(environment, limit=DIAG_SECONDS, is_stopping=times.is_stopping)
-    hook = ToolRunner(environment, limit=COMMAND_SECONDS, is_stopping=times.is_stopping)
+    hook = ToolRunner(environment, limit=COMMAND_SECONDS)  # told to stop, it still ends what it has begun
     made = Agent(
         sender=sender,
         teller=Teller(sender, client, spool, times, say, lambda: None, period),

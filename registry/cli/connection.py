@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import click
 
@@ -65,12 +66,24 @@ def open_session(url: str | None, token_file: str | None, output: str) -> Sessio
         raise click.UsageError("Where is the server? Give --url or set PRATIQUE_URL.")
     if not address.startswith(("http://", "https://")):
         raise click.UsageError(f"The address {address!r} must begin with http:// or https://.")
-    token = read_token(token_file) if token_file else settings.token
+    if not is_address(address):
+        raise click.UsageError(f"The address {address!r} names no host, or a port that there is not.")
+    token = settings.token if token_file is None else read_token(token_file)
     if not token:
         raise click.UsageError("Who asks? Give --token-file or set PRATIQUE_TOKEN_FILE or PRATIQUE_TOKEN.")
     if settings.ca_file:
         check_authorities(settings.ca_file)
     return Session(Client(address, token, ca_file=settings.ca_file), is_json=output == "json")
+
+
+def is_address(text: str) -> bool:
+    """Does it name a host, and a port that there can be?"""
+    try:
+        parts = urlsplit(text)
+        host = (parts.hostname or "").encode("idna")
+        return bool(host) and parts.port != 0 and not any(sign.isspace() for sign in text)
+    except ValueError:
+        return False
 
 
 def check_authorities(place: str) -> None:
@@ -95,7 +108,9 @@ def read_token(place: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it holds no text"
         raise click.UsageError(f"The token file {place} cannot be read: {reason}.") from error
-    if not token or not token.isascii() or any(sign.isspace() for sign in token):
+    if not token:
+        raise click.UsageError(f"The token file {place} is empty.")
+    if not token.isascii() or any(sign.isspace() for sign in token):
         raise click.UsageError(f"The token file {place} must hold one token and nothing else.")
     return token
 

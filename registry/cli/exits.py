@@ -21,7 +21,7 @@ class Exit(IntEnum):
     USAGE = 2
     """The command line or the settings cannot be followed, or nobody agreed to what is hard to undo."""
     NOT_AUTHORISED = 3
-    """The token is not known, or not good for this."""
+    """The token is not known, or not good for this, or was traded by this instance before."""
     HARDWARE_UNREADABLE = 4
     """The hardware here could not be read: a tool's output is missing, empty, or not whole."""
     SUPERSEDED = 14
@@ -32,7 +32,7 @@ class Exit(IntEnum):
 
 def exit_of(error: ClientError) -> Exit:
     """Give the exit code for an answer that was none."""
-    if isinstance(error, NotAuthorised):
+    if isinstance(error, NotAuthorised) or (isinstance(error, ProblemAnswer) and error.code == "already_joined"):
         return Exit.NOT_AUTHORISED
     if not isinstance(error, ProblemAnswer) or error.status >= 500 or error.code == "rate_limited":
         return Exit.NO_DECISION

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import click
 
+from registry.agent.acting import why_not_counted
 from registry.agent.kernel import KernelLog
+from registry.agent.looking import longest
 from registry.agent.memory import Memory
-from registry.agent.messages import Sender, Span, failure_ids, message_of, stamped
+from registry.agent.messages import Message, Sender, Span, message_of, parts_of, stamped
 from registry.agent.running import ToolRunner, clean_environment
 from registry.agent.sources import Machine
 from registry.agent.times import MachineTimes, Times
@@ -56,6 +56,7 @@ class Here:
     memory: Memory
     times: Times
     lists: dict[str, Sequence[DeviceEntry]] = field(default_factory=dict)
+    _seq: int = 0
 
     def report(self) -> dict[str, Any]:
         """Look, report, and give the decision of the answer. Raises ClientError and Ended.
@@ -64,7 +65,7 @@ class Here:
         """
         started = self.times.monotonic()
         look = self.machine.look()
-        self.lists.update(look.lists)
+        self.lists.update(longest(self.lists, look.lists))
         for trouble in look.troubles.values():
             click.echo(f"pratique: {plain(trouble)}", err=True)
         if not (look.lists or look.checks):
@@ -72,15 +73,20 @@ class Here:
             raise Ended("nothing here says what this machine carries", Exit.HARDWARE_UNREADABLE)
         span = Span(started, self.times.monotonic())
         report_id = str(uuid.uuid4())
-        message = message_of(look, self.sender, report_id=report_id, run_id=report_id, span=span, skip=self.memory.told)
-        ready = stamped(message, seq=self.times.since_boot(), now=self.times.now(), monotonic=self.times.monotonic())
-        answer = self._send(ready)
-        self.memory.note_told(failure_ids(message))
+        message = message_of(look, self.sender, report_id=report_id, run_id=report_id, span=span, news=self.memory.news)
+        answer, *_ = [self._send(self._ready(part)) for part in parts_of(message)]
+        self.memory.note_told(message.get("failures", ()))
+        if remark := why_not_counted(answer):
+            click.echo(f"pratique: {plain(remark)}", err=True)
         unread = [look.troubles[name] for name in LISTING if name in look.troubles]
         if unread:
             raise Ended(unread[0], Exit.HARDWARE_UNREADABLE)
         decision: dict[str, Any] = answer["admission"]
         return decision
+
+    def _ready(self, part: Message) -> Message:
+        self._seq = max(self._seq + 1, self.times.since_boot())
+        return stamped(part, seq=self._seq, now=self.times.now(), monotonic=self.times.monotonic())
 
     def _send(self, message: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -117,7 +123,7 @@ def prepare(client: Client, node: str | None, **options: Any) -> Here:
     except PartUnreadable as error:
         raise click.UsageError(error.detail) from error
     # Nothing is kept: each command reads the whole log of this boot anew.
-    memory = Memory(Path(tempfile.gettempdir()) / "nobody-keeps-this", boot.boot_id)
+    memory = Memory(None, boot.boot_id)
     kernel = KernelLog(settings.root, run, boot, memory, times.now)
     machine = Machine(settings.root, run, kernel, times, lists=lambda: made.lists)
     made = Here(sender, client, machine, memory, times)

@@ -15,6 +15,7 @@ from registry.cli.connection import Session, speaks_http
 from registry.cli.kinds import given
 from registry.cli.output import print_json
 from registry.cli.report import read_boot_id
+from registry.client import ServerUnreachable
 
 EPILOG = """\b
 Examples:
@@ -46,7 +47,10 @@ def join(session: Session, node: str, provider_id: str, profile: str | None, boo
     # Before the trade: a token that cannot be kept is lost.
     with _new_file(into) as file:
         made = session.client.post("join", body=body)
-        file.write(f"{made.pop('token')}\n")
+        token = made.pop("token", None)
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise ServerUnreachable(f"{session.client.url} answered with something that holds no token")
+        file.write(f"{token}\n")
     if session.is_json:
         print_json({**made, "token_file": str(into)})
     else:

@@ -38,8 +38,14 @@ def collect(root: Path, run: Runner, provider_id: str | None = None) -> Boot:  #
     Raises PartUnreadable without a boot id: nothing that a node says can be used without.
     """
     boot_id = parse_boot_id(_read(root / "proc/sys/kernel/random/boot_id"))
-    booted_at = parse_boot_time(_read(root / "proc/stat"))
-    return Boot(boot_id, booted_at, (provider_id or "").strip() or read_provider_id(root))
+    return Boot(boot_id, read_boot_time(root), (provider_id or "").strip() or read_provider_id(root))
+
+
+def read_boot_time(root: Path) -> datetime | None:
+    """Return when the boot began, by the clock as it is set now: the kernel counts it back from there at each reading
+    (https://github.com/torvalds/linux/blob/master/fs/proc/stat.c, `getboottime64`). None where it is missing.
+    """
+    return parse_boot_time(_read(root / "proc/stat"))
 
 
 def parse_boot_id(data: bytes) -> str:

@@ -2,12 +2,7 @@
 r"""Which EFAs does the kernel know, and is the network behind each of them up?
 
 The answer is read from sysfs, live (`collect`) or from a tar (`parse`). Its directories are full of links, which a
-plain tar does not follow; in bash, this packs what they lead to (`ls` complains of what is not there):
-
-    tar -C /sys --no-recursion -czf efa.tar.gz $(cd /sys && ls -d class/infiniband \
-        class/infiniband/*/{fw_ver,node_guid,hca_type,hw_counters/*,device/{vendor,device,uevent}} \
-        class/infiniband/*/ports/1/{state,gids/0,hw_counters/*} \
-        class/net/*/{address,operstate,carrier,device/vendor})
+plain tar does not follow: `TAR_COMMAND` packs what they lead to.
 
 The port of an EFA always reads ACTIVE (`efa_query_port` in the kernel), so `efa.link` looks at the network device
 that shares the EFA's MAC. An EFA-only interface has none, and then there is no link that a guest could see:
@@ -37,12 +32,25 @@ from registry.collectors.sysfs import DirectoryTree, TarTree, Tree
 from registry.domain.errors import PartUnreadable
 from registry.domain.identifiers import mac_of_gid, normalise_gid, normalise_mac
 from registry.domain.identity import normalise_slot
-from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Inventory, Kind, Reading
+from registry.domain.reports import CheckResult, CheckStatus, DeviceEntry, Inventory, Kind, Notice, Reading
+
+TAR_COMMAND = (
+    "tar -C /sys --no-recursion -czf efa.tar.gz $(cd /sys && ls -d class/infiniband "
+    "class/infiniband/*/{fw_ver,node_guid,hca_type,hw_counters/*,device/{vendor,device,uevent}} "
+    "class/infiniband/*/ports/1/{state,gids/0,hw_counters/*} "
+    "class/net/*/{address,operstate,carrier,device/vendor} 2>/dev/null)"
+)
+"""What packs all that is read here, in bash, for its braces."""
 
 _RDMA = "class/infiniband"
 _PCI = "bus/pci/devices"
 _NET = "class/net"
 _SOURCE = "/sys/class/infiniband"
+_LINKS_UNREAD = Notice(
+    "links_unread",
+    f"a tar without /sys/{_NET} does not show whether a link is up: the port of an EFA always reads ACTIVE. "
+    f"In bash, this packs both: {TAR_COMMAND}",
+)
 _MAX_COUNTERS = 200
 """Of one adapter; the driver has some 40."""
 _DOWN = frozenset({"DOWN", "LOWERLAYERDOWN", "NOTPRESENT"})
@@ -101,11 +109,12 @@ def read_tree(tree: Tree) -> Inventory:
     entries = tuple(entry for entry, _ in read)
     check_entries(entries, _SOURCE)
     nothing = CheckResult(LINK_CHECK, CheckStatus.NOT_APPLICABLE, message="there is no EFA to look at")
+    others = other_cards(check_value("name", name, _SOURCE) for name in cards if name not in efas)
     return Inventory(
         kind=Kind.EFA,
         entries=entries,
         checks=tuple(check for _, check in read) or (nothing,),
-        warnings=other_cards(check_value("name", name, _SOURCE) for name in cards if name not in efas),
+        warnings=(*others, _LINKS_UNREAD) if efas and interfaces is None else others,
     )
 
 

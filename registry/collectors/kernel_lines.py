@@ -25,8 +25,10 @@ MAX_LINE = 4096
 _MAX_JSON = 65_536
 _FIRST_SECOND = 1_000_000
 
-_INTERESTING = re.compile(rb'NVRM|SXid|Linux version |^-- |#\d{1,10} Part\d|"MESSAGE" ?: ?\[')
-_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_INTERESTING = re.compile(
+    rb'NVRM|SXid|nvidia(?:: | [0-9a-f:.]{4,20}: )probe |Linux version |^-- |#\d{1,10} Part\d|"MESSAGE" ?: ?\['
+)
+_CONTROL = re.compile(r"(?:\x1b|\^\[)\[[0-9;]*[A-Za-z]|[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _KMSG = re.compile(r"(\d{1,9}),\d{1,20},(\d{1,18}),[^;]{0,256};")
 _PRIORITY = re.compile(r"<(\d{1,9})>")
 _DECODED = re.compile(r"([a-z0-9]{2,8}) *:[a-z]{3,7} *: ?")
@@ -111,8 +113,8 @@ class KernelText:
             yield Record(first, Stamp(Form.NONE), self.era, is_unread=True)
         elif record is not None:
             yield replace(record, message=first)
-        for other in others if record is not None else ():
-            yield replace(record, message=other.strip(), continues=True)
+        if record is not None:
+            yield from (replace(record, message=other.strip(), continues=True) for other in others)
 
     def _note(self, record: Record) -> None:
         """See whether a boot begins here: everything before it is of an earlier one."""

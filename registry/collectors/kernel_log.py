@@ -40,25 +40,39 @@ _BOOT_SLACK = timedelta(seconds=60)
 _OFF_BUS = frozenset({"xid_79", "gpu.fallen_off_bus"})
 
 
-def parse(data: bytes, *, received_at: datetime, boot_time: datetime | None = None, boot_id: str = "") -> Findings:
+def parse(
+    data: bytes,
+    *,
+    received_at: datetime,
+    boot_time: datetime | None = None,
+    boot_id: str = "",
+    first_boot_time: datetime | None = None,
+) -> Findings:
     """Read a kernel log: the failures in it, and the check `gpu.xid`.
 
     `received_at` gives a year to dates that have none. `boot_time` turns time since boot into dates; without it such
     a failure has no `occurred_at`, and `evidence["time"]` says why. `boot_id` is the running boot's.
+    A reader whose clock was set since gives as `first_boot_time` what it took for the boot's time at first: ids are
+    made with it, and stay.
     The check fails per GPU on a blocking Xid of the running boot; it is unknown when the text holds no line of the
     running kernel, or an Xid whose number cannot be read. Raises PartUnreadable for a text that is no log.
     """
-    log = _Log(KernelText(data), received_at, boot_time, boot_id, is_whole=True)
+    log = _Log(KernelText(data), received_at, boot_time, boot_id, first_boot_time or boot_time, is_whole=True)
     log.read()
     log.text.check()
     return log.findings()
 
 
 def parse_new_lines(
-    data: bytes, *, received_at: datetime, boot_time: datetime | None = None, boot_id: str = ""
+    data: bytes,
+    *,
+    received_at: datetime,
+    boot_time: datetime | None = None,
+    boot_id: str = "",
+    first_boot_time: datetime | None = None,
 ) -> Findings:
     """Read what was added to a log that was read before: nothing new is no fault. Else as `parse`."""
-    log = _Log(KernelText(data), received_at, boot_time, boot_id, is_whole=False)
+    log = _Log(KernelText(data), received_at, boot_time, boot_id, first_boot_time or boot_time, is_whole=False)
     log.read()
     return log.findings()
 
@@ -91,6 +105,7 @@ class _Log:
     received_at: datetime
     boot_time: datetime | None
     boot_id: str
+    first_boot_time: datetime | None
     is_whole: bool
     driver: DriverMessages = field(default_factory=DriverMessages)
     has_driver: bool = False
@@ -147,7 +162,9 @@ class _Log:
             return record.boot.replace("-", "").lower() != self.boot_id.replace("-", "").lower()
         if self.boot_time is None or moment.at is None or not moment.is_certain:
             return False
-        return moment.at < self.boot_time - _BOOT_SLACK
+        # A clock that was set within the boot has stamped lines of it by either.
+        began = min(self.boot_time, self.first_boot_time or self.boot_time)
+        return moment.at < began - _BOOT_SLACK
 
     def _is_earlier(self, burst: _Burst) -> bool:
         return self.text.is_dump or burst.is_other_boot or burst.record.era != self.text.era
@@ -220,6 +237,8 @@ class _Log:
         device, because a log that begins later may lack the line that named it.
         """
         stamp, fault = burst.record.stamp, burst.fault
+        if stamp.uptime is not None and first.at is not None:
+            first = resolve(stamp, received_at=self.received_at, boot_time=self.first_boot_time)
         when = "" if first.at is None else f"{first.at:%Y-%m-%dT%H:%M:%S.%f}"
         is_dated = first.at is not None and stamp.uptime is None
         boot = "" if is_dated or self.text.is_dump else self.boot_id

@@ -26,7 +26,7 @@ PROTOCOL = re.compile(
 """The head of a line of RFC 5424: priority, time, host, program, process, message id, structured data.
 https://www.rfc-editor.org/rfc/rfc5424#section-6"""
 
-_DRIVERS = re.compile(r"(?:NVRM: |nvidia-nvswitch\d{0,4}: ?SXid)")
+_DRIVERS = re.compile(r"(?:(?<!\w)|(?<=[0-9\[]m))(?:NVRM: |nvidia-nvswitch\d{0,4}: ?SXid)")
 _PROCESS_TAG = re.compile(r"(?:^|\s)(?!kernel\[)[^\s:\[\]\"'{}]{1,64}\[\d{1,10}\]: ")
 _SYSLOG_TAG = re.compile(r"\S{1,255} (?:$|(?:.{0,128}\s)?(?!kernel: )[^\s:\"'{}]{1,64}: )")
 _PROCESS_NAME = re.compile(r"(?:NVRM:|nvidia-nvswitch).{0,15}?\[\d{1,10}\]: ")

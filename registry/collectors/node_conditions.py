@@ -43,12 +43,13 @@ def collect(run: Runner, node: str) -> Findings:
     return parse(run(("kubectl", "get", "node", node, "--output", "json")))
 
 
-def parse(data: bytes) -> Findings:
+def parse(data: bytes, *, node_name: str | None = None, provider_id: str = "") -> Findings:
     """Read a Node object, or a List that holds one.
 
     Each known condition gives one check, `unknown` for the status Unknown and for one that its detector cannot have
     looked at yet. Xid codes in the reason of a bad condition are failures of the node since the condition changed.
-    Types nobody knows are named in the warnings and have no effect. Raises PartUnreadable.
+    Types nobody knows are named in the warnings and have no effect. With `node_name`, an object that seems to be of
+    another machine is named there too: a cluster may know a node by another name than we do. Raises PartUnreadable.
     """
     node = _load(data)
     conditions = _read_conditions(node)
@@ -65,7 +66,11 @@ def parse(data: bytes) -> Findings:
                 failures.extend(_failures(_name_of(node), one))
         elif one.type not in NOT_OURS:
             unknown.append(one.type)
-    return Findings(checks=tuple(checks), failures=tuple(failures), warnings=_notices(unknown))
+    return Findings(
+        checks=tuple(checks),
+        failures=tuple(failures),
+        warnings=(*_other_node(node, node_name, provider_id), *_notices(unknown)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,24 @@ def _name_of(node: Mapping[str, Any]) -> str:
     meta = node.get("metadata")
     named = (meta.get("uid"), meta.get("name")) if isinstance(meta, dict) else ()
     return " ".join(_plain(one, _MAX_TEXT) for one in named)
+
+
+def _other_node(node: Mapping[str, Any], name: str | None, provider_id: str) -> tuple[Notice, ...]:
+    """Say that the object names another machine: by its instance where both tell one, else by its name.
+
+    https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/node-v1/#NodeSpec
+    """
+    meta, spec = node.get("metadata"), node.get("spec")
+    theirs = _plain(meta.get("name"), _MAX_TEXT) if isinstance(meta, dict) else ""
+    instance = _plain(spec.get("providerID"), _MAX_TEXT) if isinstance(spec, dict) else ""
+    if name is None or not theirs:
+        return ()
+    if instance and provider_id:
+        is_other = instance.rpartition("/")[2] != provider_id.rpartition("/")[2]
+    else:
+        is_other = theirs.partition(".")[0].casefold() != name.partition(".")[0].casefold()
+    said = f"the object is that of node {theirs}{f' ({instance})' if instance else ''}, the report that of {name}"
+    return (Notice("other_node", f"{said}: see that it is the same machine"),) if is_other else ()
 
 
 def _notices(types: Iterable[str]) -> tuple[Notice, ...]:

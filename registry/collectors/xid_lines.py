@@ -52,10 +52,24 @@ _NOT_ANSWERING = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-f:.]{4,20})(?![0-9a-z]
 _OFF_BUS_END = re.compile(
     r" *(?:NVRM: *)?(?:\(PCI ID: [^()]{0,24}\) *)?(?:installed in this system has *)?fallen off the bus"
 )
+_UNSUPPORTED_END = re.compile(
+    r" *(?:NVRM: *)?(?:\(PCI ID: [^()]{0,24}\) *)?(?:installed in this (?:[A-Za-z]{1,16} host )?system *)?"
+    r"is not supported by\b"
+)
+"""What the driver says of a GPU that it will not run, one that went bad and shows other ids included.
+https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-pci.c"""
+_PROBE_FAILED = re.compile(
+    r"nvidia(?:: probe of ([0-9a-f:.]{4,20})| ([0-9a-f:.]{4,20}): probe with driver nvidia) failed with error "
+    r"(-[0-9]{1,5})",
+    re.IGNORECASE,
+)
+"""What the kernel says then, in its older and its newer words.
+https://github.com/torvalds/linux/blob/master/drivers/base/dd.c"""
 _INIT_FAILED = re.compile(r"NVRM: (?:GPU ([0-9a-f:.]{4,20}): )?RmInitAdapter failed!", re.IGNORECASE)
 _RESET_REQUIRED = re.compile(r"NVRM: .{0,400}\[NV_ERR_RESET_REQUIRED\]")
 _LOADING = re.compile(r"NVRM: loading NVIDIA UNIX .{0,80}?Kernel Module.{0,40}? ([0-9]{3,4}\.[0-9.]{1,12})(?![0-9.])")
 
+_ENDS = {_OFF_BUS_END: "gpu.fallen_off_bus", _UNSUPPORTED_END: "gpu.init_failed"}
 _REACH = 4
 """Lines of the driver within which `The NVIDIA GPU <address>` may be followed by what is the matter with it."""
 
@@ -103,9 +117,13 @@ class DriverMessages:
         """
         if is_name_of_process(message):
             return None
-        off_bus = self._finish(message)
-        if off_bus is not None or continues:
-            return off_bus
+        finished = self._finish(message)
+        if finished is not None or continues:
+            return finished
+        found = _PROBE_FAILED.match(message)
+        if found is not None:
+            place = found[1] or found[2]
+            return self._at("gpu.init_failed", normalise_slot(place), {"place": place, "error": int(found[3])})
         if not message.startswith("NVRM:"):
             return _read_sxid(message)
         if self._keep_names(message):
@@ -149,7 +167,7 @@ class DriverMessages:
         return Fault("driver_loaded", evidence={"driver_version": found[1]}) if found else None
 
     def _finish(self, message: str) -> Fault | None:
-        """Read `The NVIDIA GPU <address>` … `fallen off the bus`, which the driver prints on three lines.
+        """Read `The NVIDIA GPU <address>` … `fallen off the bus` or `is not supported`, printed on three lines.
 
         https://github.com/NVIDIA/NVSentinel/issues/155
         """
@@ -161,10 +179,10 @@ class DriverMessages:
             return None
         self._lines_left -= 1
         place = self._pending
-        is_over = _OFF_BUS_END.match(message) is not None
-        if is_over or self._lines_left == 0:
+        code = next((code for end, code in _ENDS.items() if end.match(message)), None)
+        if code or self._lines_left == 0:
             self._pending = None
-        return self._at("gpu.fallen_off_bus", normalise_slot(place), {"place": place}) if is_over else None
+        return self._at(code, normalise_slot(place), {"place": place}) if code else None
 
     def _at(self, code: str, slot: str | None, evidence: dict[str, Any]) -> Fault:
         if slot is None:

@@ -63,7 +63,7 @@ class JoinRefusal(StrEnum):
     PROFILE_OUTSIDE = "profile_outside"
     """The join token is for nodes of another profile."""
     ALREADY_JOINED = "already_joined"
-    """This instance has a token from an earlier trade."""
+    """This instance has a token from an earlier trade, under this name or another."""
     INSTANCE_SUPERSEDED = "instance_superseded"
     """A newer instance has the node's name."""
     USED_UP = "used_up"
@@ -139,6 +139,15 @@ def taken_before(trade: Trade, joined: Sequence[Joined]) -> Refused | None:
         return Refused(JoinRefusal.ALREADY_JOINED, told, held.token_id)
     # Also when the newer one's token is revoked by now: else the old machine could come back in that moment.
     return superseded(trade) if own and own[-1] < len(joined) - 1 else None
+
+
+def taken_elsewhere(trade: Trade, node: str, token_id: str) -> Refused:
+    """Refuse an instance that has joined under another name: one machine is one node."""
+    told = (
+        f"Instance {trade.provider_id} has joined already, as node {node}. If it is to be {trade.node}, let an "
+        f"administrator revoke token {token_id}: then the instance may join once more."
+    )
+    return Refused(JoinRefusal.ALREADY_JOINED, told, token_id)
 
 
 def superseded(trade: Trade) -> Refused:

@@ -8,12 +8,33 @@ person.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 from registry.domain.failures import INJECTED, Effect
 
 CHECK, SOURCE = "gpu.xid", "kernel_log"
 """The check that the log decides, and what the evidence of a fault names when a line tells of it."""
+
+
+ZONE_ASSUMED = "zone_assumed_utc"
+"""What the evidence says under `time` where a stamp named no zone and was read as UTC."""
+_WESTMOST = timedelta(hours=12)
+"""How far local time lies behind UTC at most: https://data.iana.org/time-zones/tzdb/etcetera, `Etc/GMT+12`."""
+
+
+def is_line(evidence: Any) -> bool:
+    """Tell whether the evidence of a fault is a line of the kernel's log."""
+    return isinstance(evidence, dict) and evidence.get("source") == SOURCE
+
+
+def latest_at(seen_at: datetime, evidence: Any) -> datetime:
+    """Return the latest time that a sight can be of: of a stamp without a zone nobody knows how far west it was made.
+
+    So it proves that a fault is older than something else only by more than that.
+    """
+    is_assumed = isinstance(evidence, dict) and evidence.get("time") == ZONE_ASSUMED
+    return seen_at + _WESTMOST if is_assumed else seen_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,9 @@ _RULE_KEYS = tuple(field.name for field in dataclasses.fields(Rule) if field.nam
 _KEYS = (*_RULE_KEYS[:2], "within", *_RULE_KEYS[2:])
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _WITHIN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_NUMBERED = re.compile(r"(s?xid)_([0-9]+)")
+_DIGITS_MAX = {"xid": 3, "sxid": 5}
+"""https://docs.nvidia.com/deploy/xid-errors/ and the fabric manager's guide number their errors so."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _ENDS = ("manual", "after_passes")
 _SCOPES = ("board", "unit")
@@ -156,8 +159,7 @@ class _Reader:
             key = f"effects.{code}"
             if code != UNKNOWN and not is_valid_code(code):
                 self.say(key, "that is no fault code: write it as xid_79, dcgm_row_remap_failure, gpu.missing …")
-            elif code in CATALOGUE and not CATALOGUE[code].is_fault:
-                self.say(key, "that code reports a new beginning, no fault: leave it out.")
+            self.be_a_fault(key, code)
             effect = self.word(key, value, Effect)
             if effect is not None:
                 found[code] = effect
@@ -236,7 +238,18 @@ class _Reader:
         return seconds
 
     def codes(self, key: str, value: object) -> tuple[str, ...]:
-        return self.texts(key, value, is_valid_code, "is no fault code: write it as xid_43, gpu.ecc.dbe …")
+        found = self.texts(key, value, is_valid_code, "is no fault code: write it as xid_43, gpu.ecc.dbe …")
+        for at, code in enumerate(found):
+            self.be_a_fault(f"{key}[{at}]", code)
+        return found
+
+    def be_a_fault(self, key: str, code: str) -> None:
+        """Refuse a code that no fault will ever have: what is said of it would be silently without effect."""
+        numbered = _NUMBERED.fullmatch(code)
+        if numbered is not None and len(numbered[2]) > _DIGITS_MAX[numbered[1]]:
+            self.say(key, f"there is no {code}: such a number has at most {_DIGITS_MAX[numbered[1]]} digits.")
+        elif code in CATALOGUE and not CATALOGUE[code].is_fault:
+            self.say(key, f"{code} reports a new beginning, no fault: leave it out.")
 
     def kinds(self, key: str, value: object) -> tuple[str, ...]:
         return self.texts(key, value, KINDS.__contains__, f"is no kind; known are {', '.join(KINDS)}.")

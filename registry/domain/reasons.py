@@ -122,19 +122,30 @@ def _missing(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reas
         counted = f"{listed} of {expected} {_plural(kind)} are listed"
         count = facts.checks.get(f"{kind}.count")
         is_awaited = count is not None and count.status is CheckStatus.UNKNOWN
-        next_ = _NEXT_AWAITED if is_awaited else _NEXT_MISSING
+        next_gone = _NEXT_AWAITED if is_awaited else _NEXT_GONE.get(kind, _NEXT_MISSING)
+        next_fewer = _NEXT_AWAITED if is_awaited else _NEXT_FEWER.get(kind, _NEXT_MISSING)
         gone = sorted((device for device in facts.missing if device.kind == kind), key=_place)
         for device in gone:
-            message = f"{device} was here and is no longer listed; {counted}. {next_}"
+            message = f"{device} was here and is no longer listed; {counted}. {next_gone}"
             yield Reason(ReasonCode.DEVICE_MISSING, message, device=device)
         if not gone:
-            message = f"Only {counted}, and none that was here is on record as missing. {next_}"
+            message = f"Only {counted}, and none that was here is on record as missing. {next_fewer}"
             yield Reason(ReasonCode.DEVICE_MISSING, message, have=listed, need=expected)
 
 
 _NEXT_MISSING = (
-    "Next: look at lspci and the kernel log; a power cycle may bring it back, a waiver accepts the lower count."
+    "Next: read what the kernel log says of its place. If the bus still shows it there, the driver did not take it; if "
+    "not, a power cycle may bring it back. A waiver accepts the lower count."
 )
+_NEXT_GONE = {
+    "efa": "Next: see whether its interface is still attached to the instance and the efa driver is loaded; "
+    "a waiver accepts the lower count."
+}
+_NEXT_FEWER = {
+    "efa": "Next: look at the network interfaces of the launch template: each EFA is one of them, and an instance has "
+    "those that it was launched with. Correct the template and launch anew, or let a waiver accept the lower count."
+}
+"""An adapter that never was is seldom broken: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"""
 _NEXT_AWAITED = "Next: wait; some come up late after a boot, and the next report counts again."
 
 
@@ -178,11 +189,11 @@ def _conflicts(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Re
 
 def _unattached(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reason]:
     for code, slot, at in facts.unattached:
-        place = f"in {slot}" if slot else "without a place"
+        why = f"in {slot} fits no device that was known there" if slot else "outlives a boot and names no device"
         yield Reason(
             ReasonCode.FAULT_UNATTACHED,
-            f"Fault {code} {place} at {brief(at)} fits no device that was known there. "
-            f"Next: find the device it means, then withdraw the failure or report it for that device.",
+            f"Fault {code} at {brief(at)} {why}. Next: find the device it means and report it for that device; "
+            f"then withdraw this one, which GET /v1/failures?node={facts.node}&attached=false lists.",
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 Reading: TypeAlias = str | int | float | bool | None
 """One value read from a device: a number in the unit its name says, a word as the tool printed it, or nothing."""
@@ -88,6 +88,10 @@ _LASTED_MAX = 366 * 86_400 * 1_000_000
 """Longer than any window in which faults are counted, in microseconds."""
 
 
+def _is_uptime(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
 @dataclass(frozen=True, slots=True)
 class ReportedFailure:
     """A fault somebody saw. `device` is any identifier; else `node` and `slot` say where it was at `occurred_at`.
@@ -115,10 +119,18 @@ class ReportedFailure:
         """
         if self.occurred_at is not None and self.last_at is not None:
             return max(self.last_at - self.occurred_at, timedelta(0))
-        first, last = ((self.evidence or {}).get(name) for name in ("uptime_microseconds", "last_uptime_microseconds"))
-        if not isinstance(first, int) or not isinstance(last, int):
-            return timedelta(0)
+        first, last = self.uptimes or (0, 0)
         return timedelta(microseconds=min(max(last - first, 0), _LASTED_MAX))
+
+    @property
+    def uptimes(self) -> tuple[int, int] | None:
+        """When its first and last line were, in microseconds since the boot; None where the evidence does not say."""
+        evidence = self.evidence or {}
+        first = evidence.get("uptime_microseconds")
+        last = evidence.get("last_uptime_microseconds", first)
+        if not (_is_uptime(first) and _is_uptime(last)):
+            return None
+        return first, last
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from registry.domain.actors import Actor
 from registry.domain.failures import INJECTED, Effect, FailureKind
+from registry.domain.log_lines import latest_at
 from registry.domain.policy import Policy
 from registry.services import passes
 from registry.services.locating import Located
@@ -29,7 +30,9 @@ def take_effect(
     is_over = located.is_past and kind.effect is not Effect.PERMANENT
     if failure.muted is not None:
         return
-    if located.device is not None and is_known_to_a_person(tx, located.device, failure.seen_at):
+    if located.device is not None and is_known_to_a_person(
+        tx, located.device, latest_at(failure.seen_at, failure.evidence)
+    ):
         return
     hit = _nodes_hit(tx, located)
     if kind.effect.is_blocking and not is_over:

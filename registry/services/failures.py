@@ -19,6 +19,7 @@ from registry.domain.errors import (
 )
 from registry.domain.events import EventType
 from registry.domain.failures import Effect, is_valid_code
+from registry.domain.log_lines import is_line
 from registry.domain.policy import Policy
 from registry.domain.reports import ReportedFailure
 from registry.services import withholding
@@ -100,7 +101,12 @@ def is_told(snapshot: Snapshot, reported: ReportedFailure, node_scope: str, now:
 
 
 def _is_old(known: Told, reported: ReportedFailure, now: datetime) -> bool:
-    if reported.last_at is None:
+    """Tell whether a message has nothing to add to the one before it.
+
+    A log counts its lines from the one that the id is made of. Its times may lie ahead of ours, and then each reading
+    would be later than the one before.
+    """
+    if reported.last_at is None or is_line(reported.evidence):
         return reported.count <= known.said
     return min(reported.last_at, now) <= known.at
 

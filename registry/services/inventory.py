@@ -254,6 +254,7 @@ def _keep_lines(tx: Transaction, arrival: Arrival, report: Report, covers: froze
         state.listed[kind] = {
             "first": state.listed.get(kind, {}).get("first", to_micros(tx.now)),
             "count": len(lines),
+            "most": max(len(lines), state.listed.get(kind, {}).get("most", 0)),
             "partial": kind in report.partial,
             "hot": state.listed.get(kind, {}).get("hot", {}),
             "unidentified": [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from registry.domain.actors import ActorKind
 from registry.domain.errors import InvalidField, Unauthenticated
 from registry.domain.events import Actor, Draft, EventType, Subject, SubjectKind
 from registry.domain.joining import (
@@ -16,6 +17,7 @@ from registry.domain.joining import (
     outside_terms,
     superseded,
     taken_before,
+    taken_elsewhere,
     used_up,
 )
 from registry.domain.roles import Role
@@ -31,6 +33,7 @@ def join(
 ) -> tuple[TokenView, str]:
     """Hand out a node's token for one instance, and return it with its secret, which is kept nowhere.
 
+    `actor` is who traded where that is an admin; the holder of a join token is the node that it says it is.
     The trade is counted, the tokens of earlier instances of the name are revoked, and all of it is in the history, in
     one transaction. An admin may trade without bounds. Raises InvalidField, Unauthenticated when the join token was
     revoked meanwhile, Forbidden when its terms do not cover the trade, AlreadyJoined and InstanceSuperseded; a refusal
@@ -43,6 +46,8 @@ def join(
         held = store.find_token(tx, caller.token_id)
         if held is None or held.revoked_at is not None:
             raise Unauthenticated("the token was revoked: ask an administrator for another")
+        if held.role is Role.JOIN:
+            actor = Actor(ActorKind.NODE, trade.node)  # a machine speaks of itself; the token that it used is told too
         joined = store.list_joined(tx, trade.node)
         refused = _why_not(tx, held, trade, joined)
         if refused is None:
@@ -61,6 +66,9 @@ def _why_not(tx: Transaction, held: TokenRow, trade: Trade, joined: list[TokenRo
     refused = outside_terms(terms, trade, tx.now) if terms else None
     before = [Joined(one.id, one.provider_id or "", one.revoked_at is None) for one in joined]
     refused = refused or taken_before(trade, before)
+    elsewhere = store.find_joined(tx, trade.provider_id)
+    if refused is None and elsewhere is not None:
+        refused = taken_elsewhere(trade, elsewhere.node or "", elsewhere.id)
     if refused is None and _is_superseded(tx, trade):
         refused = superseded(trade)
     if refused is None and terms and not store.count_use(tx, held.id):

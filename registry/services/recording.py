@@ -56,8 +56,8 @@ def put_on_record(tx: Transaction, told: Message, policy: Policy) -> Failure:
     kind = policy.look_up(reported.code)
     if muted is not None:
         kind = replace(kind, effect=Effect.RECORD)
-    seen = None
-    if located.device is not None:
+    seen = _same_line(tx, reported, located, told.boot_id, muted)
+    if seen is None and located.device is not None:
         seen = failures.find_same(
             tx,
             reported.code,
@@ -87,8 +87,11 @@ def _again(tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at:
     give = SAME_LINE if told.is_of_report else timedelta(0)
     is_dated = reported.occurred_at is not None
     is_known = seen.state != "active" or (is_dated and sights.is_seen_at(tx, seen, at, give=give))
+    is_known = is_known or _same_line(tx, reported, told.located, told.boot_id, seen.muted) is not None
     # The same burst, read again when it had gone on: what it counted then is counted.
     before = sights.count_within(tx, seen, _first_at(reported, at), at, give=give) if give and is_dated else 0
+    lines = _lines(reported)
+    before = max(before, sights.count_lines(tx, seen, *lines)) if lines else before
     times = 0 if is_known else max(1, reported.count - before)
     if times or not told.is_of_report:  # a log that is read all day would fill the table with one line
         sights.insert_told(tx, _told(seen, told, at, times))
@@ -106,6 +109,25 @@ def _again(tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at:
     return counted
 
 
+def _lines(reported: ReportedFailure) -> tuple[int, int] | None:
+    """Between which times since the boot its lines are. Those of a log of an earlier boot count from another one."""
+    return None if (reported.evidence or {}).get("earlier_boot") else reported.uptimes
+
+
+def _same_line(
+    tx: Transaction, reported: ReportedFailure, located: Located, boot_id: str | None, muted: str | None
+) -> Failure | None:
+    """Return the failure to which the newest of these lines was put, by whichever reader of the log and with any date.
+
+    An agent dates a line when it is written; `dmesg` may not, and the journal does by its own clock. The kernel counts
+    the time since boot once: it tells lines apart to the microsecond.
+    """
+    lines = _lines(reported)
+    if located.device is None or boot_id is None or lines is None:
+        return None
+    return sights.find_line(tx, reported.code, located.device.id, boot_id, lines[1], muted=muted)
+
+
 def go_on(
     tx: Transaction, known: Told, reported: ReportedFailure, located: Located, actor: Actor, policy: Policy
 ) -> Failure:
@@ -115,6 +137,9 @@ def go_on(
     fault from then on.
     """
     at, times = _seen_at(tx, reported), max(1, reported.count - known.said)
+    if _same_line(tx, reported, located, known.failure.boot_id, known.failure.muted) is not None:
+        sights.note_told(tx, known, at, times)  # another reader of the log was faster
+        return known.failure
     is_outlasting = known.failure.muted == MAINTENANCE and _why_muted(tx, reported, located, at) is None
     if is_outlasting or known.failure.state != "active":
         sights.note_told(tx, known, at, times)
@@ -126,7 +151,7 @@ def go_on(
         )
         told = Message(later, located, actor, known.id_scope, known.digest, is_of_report=located.boot is not None)
         return put_on_record(tx, told, policy)
-    counted = sights.grow(tx, known, at, times)
+    counted = sights.grow(tx, known, at, times, _lines(reported))
     if counted.state == "active" and (not located.is_past or counted.effect == Effect.PERMANENT):
         kind = replace(policy.look_up(reported.code), effect=Effect(counted.effect))
         boot_id = located.boot.id if located.boot and located.is_of_boot else None
@@ -147,15 +172,17 @@ def _first_at(reported: ReportedFailure, at: datetime) -> datetime:
 def _told(failure: Failure, told: Message, at: datetime, times: int) -> Told:
     reported = told.reported
     first_at = _first_at(reported, at)
-    return Told(
-        failure, told.id_scope, reported.failure_id, told.digest, first_at, at, count=times, said=reported.count
-    )
+    said = reported.count
+    lines = _lines(reported) if told.boot_id else None
+    return Told(failure, told.id_scope, reported.failure_id, told.digest, first_at, at, times, said, lines)
 
 
 def _seen(failure: Failure, reported: ReportedFailure, at: datetime, boot_id: str | None) -> Failure:
     """The failure as its newest sight shows it, with the boot of that."""
     occurred_at = at if reported.occurred_at else None
-    return replace(failure, occurred_at=occurred_at, recorded_at=max(at, failure.recorded_at), boot_id=boot_id)
+    recorded_at = max(at, failure.recorded_at)
+    evidence = reported.evidence
+    return replace(failure, occurred_at=occurred_at, recorded_at=recorded_at, boot_id=boot_id, evidence=evidence)
 
 
 def _why_muted(tx: Transaction, reported: ReportedFailure, located: Located, at: datetime) -> str | None:
@@ -165,6 +192,11 @@ def _why_muted(tx: Transaction, reported: ReportedFailure, located: Located, at:
     if located.node is not None and was_in_maintenance(tx, located.node, at):
         return MAINTENANCE
     return None
+
+
+def _is_nobodys(located: Located, kind: FailureKind) -> bool:
+    """Tell whether a fault that passes do not end names no device: there is none to hold until a person ends it."""
+    return located.device is None and located.node is not None and kind.effect is Effect.PERMANENT
 
 
 def _failure(tx: Transaction, told: Message, kind: FailureKind, muted: str | None) -> Failure:
@@ -193,7 +225,7 @@ def _failure(tx: Transaction, told: Message, kind: FailureKind, muted: str | Non
         recorded_at=tx.now,
         count=reported.count,
         last_at=_seen_at(tx, reported),
-        is_unattached=located.is_unattached,
+        is_unattached=located.is_unattached or _is_nobodys(located, kind),
         muted=muted,
         message=reported.message,
         evidence=reported.evidence,

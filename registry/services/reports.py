@@ -40,7 +40,6 @@ from registry.store.database import Database, Transaction
 from registry.store.placements import boards_here, units_here
 from registry.store.profiles import waivers_of
 
-
 FAULTS_MAX = 1024
 """Faults that one report may tell of: its parts together, as many as a list in JSON may hold."""
 

@@ -16,6 +16,7 @@ from registry.domain import breaker
 from registry.domain.actors import SYSTEM, ActorKind
 from registry.domain.breaker import Share, exceeded
 from registry.domain.failures import Effect, FailureKind
+from registry.domain.log_lines import latest_at
 from registry.domain.policy import Policy
 from registry.domain.quarantine import Hold, RuleHold, TargetKind, is_stricter, rule_hold_for
 from registry.domain.rules import Distinct, Over, Rule, Sight, fires
@@ -69,7 +70,7 @@ def ask_rules(tx: Transaction, failure: Failure, kind: FailureKind, located: Loc
             continue  # of no known device, and so not one device more
         target = _target(tx, rule, located)
         freed_at = _freed_at(tx, target.binds) if target else None
-        if target is None or (freed_at is not None and failure.seen_at <= freed_at):
+        if target is None or (freed_at is not None and latest_at(failure.seen_at, failure.evidence) <= freed_at):
             continue
         found = _sights(tx, rule, target, located, failure.seen_at, freed_at, policy)
         releases = holds.rule_releases(tx, target.binds, besides=SUPERSEDED) if rule.distinct is Distinct.SPELLS else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from registry.domain.failures import Effect, look_up
-from registry.domain.log_lines import CHECK, SOURCE, Line, why_over
+from registry.domain.log_lines import CHECK, Line, is_line, why_over
 from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus, Report, ReportedFailure
 from registry.services.evidence import Places
@@ -45,10 +45,6 @@ def is_log_failing(report: Report) -> bool:
 
 def _is_log_failing(one: CheckResult) -> bool:
     return one.name == CHECK and one.status is CheckStatus.FAIL
-
-
-def _is_line(evidence: object) -> bool:
-    return isinstance(evidence, dict) and evidence.get("source") == SOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +86,11 @@ class _Judge:
 
     def _lines(self, found: CheckResult, mine: list[Failure]) -> list[Failure]:
         """What a fail rests on; nothing when that is not known, because its message is new or still on the way."""
-        told = [one for one in self.report.failures if _is_line(one.evidence) and _is_at(one, found)]
+        told = [one for one in self.report.failures if is_line(one.evidence) and _is_at(one, found)]
         earlier = [one for one in map(self._on_record, told) if one is not None]
         together = {one.id: one for one in (*mine, *earlier)}.values()
         if found.code is None:
-            return [one for one in together if _is_line(one.evidence) and look_up(one.code).effect.is_blocking]
+            return [one for one in together if is_line(one.evidence) and look_up(one.code).effect.is_blocking]
         before = self.arrival.state.checks.get(CHECK)
         went_on = {(one.device, one.code) for one in before.findings} if before else set()
         is_told = any(one.code == found.code for one in told) or (found.device, found.code) in went_on

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from registry.domain.failures import Effect
+from registry.domain.failures import INJECTED, Effect
 from registry.domain.rules import Rule, Sight
 from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
 from registry.store.failures import COLUMNS, Failure, failure_of
@@ -19,7 +19,8 @@ class Told:
 
     `failure_id` is unique within `id_scope`; `digest` tells two messages under one id apart. A burst was seen `count`
     times from `first_at` to `at`. `said` is how many times the message told of in all: others may have told some before
-    it, and what it told at first is a sight apart once it has grown.
+    it, and what it told at first is a sight apart once it has grown. `uptimes`, in microseconds, are of its first and
+    last line where they are lines of the log of the failure's own boot.
     """
 
     failure: Failure
@@ -30,26 +31,29 @@ class Told:
     at: datetime
     count: int
     said: int
+    uptimes: tuple[int, int] | None = None
 
 
 def find_told(snapshot: Snapshot, id_scope: str, failure_id: str) -> Told | None:
     """Return the message that came under this id."""
     row = snapshot.one(
-        f"SELECT {COLUMNS}, s.digest, s.first_at, s.at, s.count, s.said "
+        f"SELECT {COLUMNS}, s.digest, s.first_at, s.at, s.count, s.said, s.first_uptime, s.uptime "
         "FROM sight s JOIN failure f ON f.id = s.failure WHERE s.id_scope = ? AND s.failure_id = ?",
         (id_scope, failure_id),
     )
     if row is None:
         return None
-    digest, first_at, at, count, said = row[-5:]
-    return Told(failure_of(row[:-5]), id_scope, failure_id, digest, from_micros(first_at), from_micros(at), count, said)
+    digest, first_at, at, count, said, *uptimes = row[-7:]
+    lines = None if uptimes[0] is None else (uptimes[0], uptimes[1])
+    times = (from_micros(first_at), from_micros(at))
+    return Told(failure_of(row[:-7]), id_scope, failure_id, digest, *times, count, said, lines)
 
 
 def insert_told(tx: Transaction, told: Told) -> None:
     """Keep a message about a fault, and with it the sight."""
     tx.execute(
-        "INSERT INTO sight (id, failure, id_scope, failure_id, digest, first_at, at, count, said) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO sight (id, failure, id_scope, failure_id, digest, first_at, at, count, said, first_uptime, uptime) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             new_id(tx.now),
             told.failure.id,
@@ -60,6 +64,7 @@ def insert_told(tx: Transaction, told: Told) -> None:
             to_micros(told.at),
             told.count,
             told.said,
+            *(told.uptimes or (None, None)),
         ),
     )
 
@@ -82,6 +87,31 @@ def count_within(snapshot: Snapshot, failure: Failure, first_at: datetime, at: d
     return int(row[0] or 0) if row else 0
 
 
+def find_line(
+    snapshot: Snapshot, code: str, device_id: str, boot_id: str, uptime: int, *, muted: str | None
+) -> Failure | None:
+    """Return the failure to which a line of a boot's log was put, withdrawn ones too. One log is read in many ways.
+
+    `muted` is `INJECTED` or not: what was injected is another line. In maintenance or after it a line is the same.
+    """
+    row = snapshot.one(
+        f"SELECT {COLUMNS} FROM failure f JOIN sight s ON s.failure = f.id WHERE f.device_id = ? AND f.code = ? "
+        f"AND f.boot_id = ? AND s.uptime = ? AND COALESCE(f.muted, '') {'=' if muted == INJECTED else '<>'} ? "
+        "ORDER BY f.id LIMIT 1",
+        (device_id, code, boot_id, uptime, INJECTED),
+    )
+    return failure_of(row) if row else None
+
+
+def count_lines(snapshot: Snapshot, failure: Failure, first: int, last: int) -> int:
+    """Return how often a failure was seen in the lines of these uptimes."""
+    row = snapshot.one(
+        "SELECT SUM(count) FROM sight WHERE failure = ? AND first_uptime >= ? AND uptime <= ?",
+        (failure.id, first, last),
+    )
+    return int(row[0] or 0) if row else 0
+
+
 def count_again(tx: Transaction, failure: Failure, at: datetime, times: int) -> Failure:
     """Count more sights of a failure that is on record, the last of them at this time."""
     last_at = max(at, failure.last_at)
@@ -91,14 +121,20 @@ def count_again(tx: Transaction, failure: Failure, at: datetime, times: int) -> 
     return replace(failure, count=failure.count + times, last_at=last_at)
 
 
-def grow(tx: Transaction, told: Told, at: datetime, times: int) -> Failure:
+def grow(
+    tx: Transaction, told: Told, at: datetime, times: int, uptimes: tuple[int, int] | None = None
+) -> Failure:
     """Note that a burst has gone on: what is new in it is a sight by itself, which came after what was told before."""
     # No message can have this id: a line break is refused in one.
     insert_told(tx, replace(told, failure_id=f"{told.failure_id}\n{told.said}"))
     first_at = at if times == 1 else min(told.at, at)
+    first, last = uptimes or (None, None)
+    if told.uptimes is not None and last is not None:
+        first = last if times == 1 else min(told.uptimes[1] + 1, last)
     tx.execute(
-        "UPDATE sight SET first_at = ?, at = ?, count = ?, said = said + ? WHERE id_scope = ? AND failure_id = ?",
-        (to_micros(first_at), to_micros(at), times, times, told.id_scope, told.failure_id),
+        "UPDATE sight SET first_at = ?, at = ?, count = ?, said = said + ?, first_uptime = ?, uptime = ? "
+        "WHERE id_scope = ? AND failure_id = ?",
+        (to_micros(first_at), to_micros(at), times, times, first, last, told.id_scope, told.failure_id),
     )
     return count_again(tx, told.failure, at, times)
 

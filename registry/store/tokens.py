@@ -82,6 +82,13 @@ def list_joined(snapshot: Snapshot, node: str) -> list[TokenRow]:
     return [_token(row) for row in snapshot.all(sql, (node,))]
 
 
+def find_joined(snapshot: Snapshot, provider_id: str) -> TokenRow | None:
+    """Return the token that this instance was given by a trade, under whichever name; None when it was revoked."""
+    sql = f"SELECT {_COLUMNS} FROM token WHERE provider_id = ? AND joined_with IS NOT NULL AND revoked_at IS NULL"
+    row = snapshot.one(sql, (provider_id,))
+    return _token(row) if row else None
+
+
 def count_use(transaction: Transaction, token_id: str) -> bool:
     """Count one trade of a join token. False when there is none left."""
     sql = "UPDATE token SET used = used + 1 WHERE id = ? AND used < uses"

@@ -63,6 +63,8 @@ class ScriptedClient(Client):
         self.refusals: dict[str, ProblemAnswer] = {}
         """By code of a fault in the message, or "" for every message."""
         self.decision: dict[str, Any] = decision()
+        self.more: dict[str, Any] = {}
+        """What else the answer holds."""
 
     def report(
         self,
@@ -81,7 +83,7 @@ class ScriptedClient(Client):
             if code in self.refusals:
                 raise self.refusals[code]
         self.taken.append(dict(message))
-        return {"admission": self.decision}
+        return {"report_id": message["report_id"], "admission": self.decision, **self.more}
 
 
 @dataclass
@@ -90,9 +92,11 @@ class Idle:
 
     found: tuple[str, Look, Span] | None = None
     begun: list[str] = field(default_factory=list)
+    free: list[bool] = field(default_factory=list)
 
-    def start(self, run_id: str) -> None:
+    def start(self, run_id: str, *, is_free: bool) -> None:
         self.begun.append(run_id)
+        self.free.append(is_free)
 
     def take(self) -> tuple[str, Look, Span] | None:
         found, self.found = self.found, None

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
-from registry.agent.looking import Look, Source, look_at
+from registry.agent.looking import Look, Source, longest, look_at
 from registry.collectors.running import ToolFailed, ToolMissing
 from registry.domain.errors import PartUnreadable
 from registry.domain.reports import (
@@ -91,6 +92,17 @@ def test_a_device_that_a_tool_only_counts_gets_its_place(known: dict[str, Sequen
 
     assert found.checks[0].device == GPUS[1].slot
     assert (found.failures[0].slot, found.failures[0].device) == (GPUS[1].slot, None)
+
+
+@pytest.mark.parametrize("printed", [False, True])
+def test_by_a_list_that_is_shorter_than_another_of_this_boot_nobody_can_count(printed: bool) -> None:
+    left = [replace(one, readings={"index": at} if printed else {}) for at, one in enumerate(GPUS[1:])]
+    health = Findings(failures=(ReportedFailure("f", "dcgm_fr_x", device=device_by_index("gpu", 0)),))
+
+    found = seen(says(Inventory("gpu", tuple(left))), says(health), known={"gpu": GPUS})
+
+    assert (found.failures[0].slot, found.failures[0].device) == (None, None)
+    assert longest({"gpu": GPUS}, found.lists) == {}, "the longer one stays known"
 
 
 def test_what_is_wrong_with_a_device_that_nobody_can_name_is_not_lost() -> None:

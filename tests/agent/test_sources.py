@@ -160,8 +160,8 @@ def test_the_diagnostic_runs_once_a_boot_beside_the_rounds(fake: FakeMachine) ->
         return b'{"DCGM Diagnostic": {"test_categories": []}}'
 
     beside = Diagnosis(fake.root, dcgmi, level=2, memory=memory, times=times, lists=dict)
-    beside.start("run-1")
-    beside.start("run-2")
+    beside.start("run-1", is_free=True)
+    beside.start("run-2", is_free=True)
     assert beside.take() is None
     gate.set()
     thread = beside._thread
@@ -181,7 +181,7 @@ def test_a_diagnostic_that_could_not_tell_is_tried_again_after_a_while(fake: Fak
 
     begun = []
     for _ in range(3):
-        beside.start("run")
+        beside.start("run", is_free=True)
         begun.append(beside._thread is not None)
         if beside._thread is not None:
             beside._thread.join(10)
@@ -200,7 +200,7 @@ def test_a_diagnostic_ends_with_the_agent(fake: FakeMachine, tmp_path: Path) -> 
     (fake.tools / "dcgmi").chmod(0o755)
     run = ToolRunner(fake.environment(), limit=600, is_stopping=stopping.is_set)
     beside = Diagnosis(fake.root, run, level=3, memory=Memory(tmp_path / "m", "b"), times=times, lists=dict)
-    beside.start("run")
+    beside.start("run", is_free=True)
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
         time.sleep(0.01)
 
@@ -213,7 +213,7 @@ def test_a_diagnostic_ends_with_the_agent(fake: FakeMachine, tmp_path: Path) -> 
 def test_nobody_who_did_not_ask_gets_a_diagnostic(fake: FakeMachine) -> None:
     beside = Diagnosis(fake.root, Tools(), level=0, memory=Memory(fake.root / "m", "b"), times=FakeTimes(), lists=dict)
 
-    beside.start("run")
+    beside.start("run", is_free=True)
 
     assert beside._thread is None
 

@@ -92,7 +92,7 @@ def test_a_spoilt_file_is_set_aside_and_said_and_hinders_no_other(spool: Spool, 
     assert bodies(spool) == [b"whole"]
     assert len(spool) == 1
     assert "is not as it was written" in said[0]
-    assert [file.name for file in spool.folder.iterdir() if file.suffix == ".spoilt"] == [f"{first.name}.spoilt"]
+    assert [file.name for file in (spool.folder / "set-aside").iterdir()] == [first.name]
 
 
 def test_what_an_interrupted_write_left_is_cleared_away(spool: Spool, said: list[str]) -> None:

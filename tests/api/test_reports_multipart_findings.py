@@ -11,6 +11,7 @@ import pytest
 from api import report_parts
 from registry.domain.errors import InvalidField, PartUnreadable
 from registry.domain.failures import look_up
+from registry.domain.naming import Roll
 from registry.domain.reports import (
     CheckResult,
     CheckStatus,
@@ -66,13 +67,20 @@ def test_a_diagnostic_names_gpus_by_serial_and_the_list_says_where_they_are() ->
     assert (failure.node, failure.device, failure.slot) == ("node-a", None, SLOTS[1])
 
 
-def test_a_gpu_that_is_only_counted_is_the_one_of_that_place_in_the_list() -> None:
+def placed(made: Report) -> list[tuple[str | None, str | None]]:
+    """Where the faults are by the report's own list, as the service finds it where no list of the boot was longer."""
+    roll = Roll.of(made.entries or (), made.partial)
+    return [(one.slot, one.device) for one in map(roll.place, made.failures)]
+
+
+def test_a_gpu_that_is_only_counted_stays_so_and_is_the_one_of_that_place_in_the_list() -> None:
     watches = {"2": {"Memory system": ("Failure", ["something"])}}
 
     made = report({"nvidia_smi_xml": xml_document(GPUS), "dcgm_health": health("Failure", GPU=watches)})
 
-    assert [one.device for one in made.checks if one.name == "dcgm.health"] == [SLOTS[2]]
-    assert [failure.slot for failure in made.failures] == [SLOTS[2]]
+    assert [one.device for one in made.checks if one.name == "dcgm.health"] == ["gpu:2"]
+    assert [failure.device for failure in made.failures] == ["gpu:2"]
+    assert placed(made) == [(SLOTS[2], None)]
 
 
 def test_a_list_without_slots_names_it_by_its_uuid() -> None:
@@ -80,7 +88,7 @@ def test_a_list_without_slots_names_it_by_its_uuid() -> None:
 
     made = report({"nvidia_smi_list": list_document(GPUS), "dcgm_health": health("Failure", GPU=watches)})
 
-    assert [failure.device for failure in made.failures] == [GPUS[2].uuid]
+    assert placed(made) == [(None, GPUS[2].uuid)]
 
 
 def test_a_list_as_json_serves_as_well() -> None:
@@ -92,7 +100,7 @@ def test_a_list_as_json_serves_as_well() -> None:
 
     made = report({"devices": json.dumps(devices), "dcgm_health": health("Failure", GPU=watches)})
 
-    assert [failure.slot for failure in made.failures] == [SLOTS[1]]
+    assert placed(made) == [(SLOTS[1], None)]
 
 
 def test_without_a_list_the_name_stays_for_the_service_to_find() -> None:

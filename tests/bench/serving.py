@@ -61,6 +61,8 @@ def server(url: str, folder: Path, preload: dict[str, str]) -> Iterator[Running]
         finally:
             process.terminate()
             process.wait(60)
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def slow_disk(folder: Path, milliseconds: int) -> dict[str, str] | None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cases.conftest import World, card, codes, one_engine
+from tests.collectors.dcgm import health
 from tests.collectors.documents import csv_document, h100_xml, list_document, q_document, xml_document
 from tests.collectors.machines import change, geforce_gpus, h100_gpus
 
@@ -69,6 +70,54 @@ def test_a_gpu_on_the_bus_and_not_in_the_driver_is_missing_in_its_place(world: W
     assert missing["device"]["serial"] == failure["serial"] == cards[6]["serial"]
     assert failure["message"] == said
     assert world.operator.get(f"/v1/devices/{cards[6]['serial']}").json["state"] in {"missing", "quarantined"}
+
+
+def test_what_the_driver_says_of_a_gpu_that_it_does_not_take_is_a_fault_of_the_gpu_last_seen_there(
+    world: World,
+) -> None:
+    """C37."""
+    world.expect(8)
+    gpus = h100_gpus()
+    world.report_raw(nvidia_smi_xml=xml_document(gpus))
+    slot = gpus[3].slot.lower()[4:]
+    bus = "".join(
+        f"{one.slot.lower()[4:]} 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev a1)\n"
+        "\tKernel driver in use: nvidia\n\n"
+        for one in gpus
+    )
+    log = (
+        f"[   10.0] NVRM: The NVIDIA GPU {slot} (PCI ID: 10de:2330)\n"
+        "[   10.0] NVRM: installed in this system is not supported by the\n"
+        "[   10.0] NVRM: NVIDIA 580.105.08 driver release.\n"
+        f"[   10.1] nvidia {slot}: probe with driver nvidia failed with error -1\n"
+    )
+
+    decision = world.report_raw(
+        nvidia_smi_xml=xml_document([*gpus[:3], *gpus[4:]]), lspci=bus.encode(), kernel_log=log.encode()
+    )["admission"]
+
+    (failure,) = world.operator.get("/v1/failures?code=gpu.init_failed").json["items"]
+    assert (failure["serial"], failure["slot"]) == (gpus[3].serial, slot)
+    assert "is not supported" in failure["message"]
+    (missing,) = [one for one in decision["reasons"] if one["code"] == "device_missing"]
+    assert missing["device"]["serial"] == gpus[3].serial
+    assert "kernel log" in missing["message"]
+    assert "lspci" not in missing["message"]
+
+
+@one_engine
+def test_a_tool_that_counts_a_gpu_that_has_gone_does_not_blame_the_next_one(world: World) -> None:
+    """The hostengine goes on counting as it did when it began, and nvidia-smi lists what is left."""
+    world.expect(8)
+    gpus = h100_gpus()
+    world.report_raw(nvidia_smi_xml=xml_document(gpus))
+    said = health("Failure", GPU={"5": {"Memory system": ("Failure", ["A multi-bit volatile memory error on GPU 5."])}})
+
+    decision = world.report_raw(nvidia_smi_xml=xml_document([*gpus[:3], *gpus[4:]]), dcgm_health=said)["admission"]
+
+    told = [one for one in decision["reasons"] if one["code"] == "check_failing" and one["check"] == "dcgm.health"]
+    assert [(one.get("device"), "gpu:5" in one["message"]) for one in told] == [(None, True)]
+    assert world.operator.get("/v1/quarantines?state=open").json["items"] == []
 
 
 def test_every_gpu_that_drops_out_is_told_and_the_first_refuses_the_node(world: World) -> None:

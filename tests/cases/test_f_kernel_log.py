@@ -106,7 +106,6 @@ def test_an_injected_error_is_recorded_as_such_and_holds_nothing(world: World) -
         "2026-11-29T12:00:00.000000+00:00 node-a kernel: bash[77]: {}",
         "Nov 29 12:00:00 node-a bash[77]: {}",
         "[   77.000001] bash[77]: {}",
-        "[   77.000001] kernel: {}",
         "12,900,77000001,-;{}",
         "<12>[   77.000001] {}",
         "user  :warn  : [   77.000001] {}",

@@ -48,7 +48,7 @@ def test_a_second_trade_is_refused_and_leaves_no_file(pratique: Pratique, tmp_pa
 
     again = join(pratique.url, tmp_path / "other", token=pratique.tokens["admin"])
 
-    assert again.exit_code == 1
+    assert again.exit_code == 3
     assert "already_joined" in again.stderr
     assert not (tmp_path / "other").exists()
 

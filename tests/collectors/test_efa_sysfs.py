@@ -109,6 +109,21 @@ def test_an_active_port_without_sight_of_the_network_proves_nothing(tmp_path: Pa
     (check,) = inventory.checks
     assert check.status is CheckStatus.UNKNOWN
     assert "/sys/class/net" in (check.message or "")
+    (notice,) = inventory.warnings
+    assert notice.code == "links_unread"
+    assert efa_sysfs.TAR_COMMAND in notice.message
+
+
+def test_a_tar_without_efas_has_no_links_to_read(tmp_path: Path) -> None:
+    data = pack(write_sysfs(tmp_path), "bus/pci/devices/*/vendor", "bus/pci/devices/*/device", *PACKED)
+
+    assert "links_unread" not in {notice.code for notice in efa_sysfs.parse(data).warnings}
+
+
+def test_the_documents_name_the_command_that_packs_all_that_is_read() -> None:
+    text = (Path(__file__).parents[2] / "docs/bootstrap.md").read_text()
+
+    assert efa_sysfs.TAR_COMMAND in " ".join(text.replace("\\\n", " ").split())
 
 
 def test_an_efa_whose_gid_cannot_be_read_has_an_unknown_link(tmp_path: Path) -> None:
@@ -293,8 +308,7 @@ def test_a_large_member_is_read_by_the_page() -> None:
 @pytest.mark.skipif(shutil.which("bash") is None or shutil.which("tar") is None, reason="needs bash and tar")
 def test_the_command_in_the_guide_packs_what_is_read(tmp_path: Path) -> None:
     root = write_sysfs(tmp_path, Efa(0), Efa(1, operstate="down", carrier="0"))
-    guide = efa_sysfs.__doc__ or ""
-    command = guide[guide.index("    tar ") : guide.index("\n\nThe port")].replace("/sys", str(root / "sys"))
+    command = efa_sysfs.TAR_COMMAND.replace("/sys", str(root / "sys"))
 
     subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True, capture_output=True)
 

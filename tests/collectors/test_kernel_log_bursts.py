@@ -107,6 +107,18 @@ def test_a_log_of_more_faults_than_a_node_can_have_is_refused() -> None:
         read(dmesg(lines))
 
 
+def test_a_driver_that_is_loaded_again_and_again_tells_of_its_newest_loads() -> None:
+    """They are no faults, and however many there are they hinder none from being read."""
+    again = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.158.01  Mon Jun  2 13:13:04 UTC 2025"
+    loads = [(1000.0 + at, again) for at in range(2 * kernel_log.MAX_FAILURES)]
+
+    findings = read(dmesg([(1.0, OFF_BUS), *loads]), boot_time=BOOT_TIME)
+
+    told = [one.code for one in findings.failures]
+    assert told == ["xid_79", *["driver_loaded"] * kernel_log.MAX_LOADS]
+    assert findings.failures[-1].occurred_at == BOOT_TIME + timedelta(seconds=loads[-1][0])
+
+
 def test_no_new_lines_are_no_fault() -> None:
     findings = parse_new_lines(b"", received_at=RECEIVED_AT, boot_time=BOOT_TIME, boot_id=BOOT_ID)
 

@@ -26,6 +26,14 @@ from tests.collectors.kernel_logs import APPLICATION, OFF_BUS, SLOT, evidence, o
         ("NVRM: Xid (PCI:${slot}): 119, Timeout", "xid_119", None),
         ("NVRM: Xid (PCI:0000:5a:00): 31, GPU has fallen off the bus", "xid_31", SLOT),
         ("NVRM: GPU 0000:5a:00.0: RmInitAdapter failed! (0x24:0x72:1568)", "gpu.init_failed", SLOT),
+        ("nvidia 0000:5a:00.0: probe with driver nvidia failed with error -1", "gpu.init_failed", SLOT),
+        ("nvidia: probe of 000a:00:00.0 failed with error -22", "gpu.init_failed", "000a:00:00.0"),
+        (
+            "NVRM: The NVIDIA GPU 0000:5a:00.0 (PCI ID: 10de:2330) installed in this system is not supported by the "
+            "NVIDIA 580 driver release.",
+            "gpu.init_failed",
+            SLOT,
+        ),
         ("NVRM: RmInitAdapter failed! (0x26:0xffff:1133)", "gpu.init_failed", None),
         (
             "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062)",
@@ -190,3 +198,31 @@ def test_the_newest_recovery_action_is_kept() -> None:
     assert failure.count == 2
     assert evidence(failure)["recovery_action_before"] == "Drain and Reset"
     assert evidence(failure)["recovery_action"] == "GPU Reset Required"
+
+
+def test_a_gpu_that_the_driver_will_not_run_is_one_fault_in_its_words_and_the_kernels() -> None:
+    """C37."""
+    findings = read(
+        said(
+            "NVRM: The NVIDIA GPU 000a:00:00.0 (PCI ID: 10de:2330)",
+            "NVRM: installed in this system is not supported by the",
+            "NVRM: NVIDIA 580.105.08 driver release.",
+            "nvidia 000a:00:00.0: probe with driver nvidia failed with error -1",
+        )
+    )
+
+    failure = only(findings)
+    assert (failure.code, failure.slot, failure.count) == ("gpu.init_failed", "000a:00:00.0", 2)
+    assert failure.message == "NVRM: installed in this system is not supported by the"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "snd_hda_intel 0000:5a:00.1: probe with driver snd_hda_intel failed with error -2",
+        "nvidia-nvlink: probe of 0000:5a:00.0 failed with error -1",
+        "NVRM: NVIDIA 580.105.08 driver release is not supported by anything",
+    ],
+)
+def test_what_another_driver_cannot_take_is_no_gpus_fault(message: str) -> None:
+    assert read(said(message)).failures == ()

@@ -19,7 +19,7 @@ UNKNOWN_PREFIXES = [
     f"Nov 20 2026 06:30:43 node-7 kernel: {OFF_BUS}",
     f"Nov 20 06:30:43 node-7 kern.warn kernel: [ 1843.308145] {OFF_BUS}",
     f"Fr 2026-11-20 06:30:43 CET node-7 kernel: {OFF_BUS}",
-    f"^[[32m[ 1843.308145] ^[[0m{OFF_BUS}",
+    f"#033[32m[ 1843.308145] #033[0m{OFF_BUS}",
     f"   [ 1843.308145] {OFF_BUS}",
     f"    MESSAGE={OFF_BUS}",
     f"MESSAGE={OFF_BUS}",
@@ -63,6 +63,7 @@ def test_an_unread_line_of_an_earlier_boot_says_nothing_of_this_one() -> None:
         f"[ 1843.308145] bash[77]: {OFF_BUS}",
         f"[ 1843.308145] node-7 bash[77]: {OFF_BUS}",
         f"Nov 20 06:30:43 node-7 kernel: bash[77]: {OFF_BUS}",
+        f"4,900,77000001,-;my{OFF_BUS}",
         f"Nov 20 06:30:43 node-7 sudo: operator : COMMAND=/usr/bin/grep {OFF_BUS}",
         f"<14>1 2026-11-20T06:30:43+00:00 node-7 bash 77 - - {OFF_BUS}",
         f"<14>1 2026-11-20T06:30:43+00:00 node-7 kernel 77 - - {OFF_BUS}",
@@ -77,6 +78,14 @@ def test_what_a_program_wrote_neither_fails_the_check_nor_leaves_it_unknown(line
     findings = read(dmesg([(0.0, FIRST)]) + line.encode() + b"\n")
 
     assert (findings.failures, results(findings)) == ((), [("pass", None, None)])
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    ["[ 1843.308145] kernel: ", "2026-11-20T06:30:43,308145+00:00 node-7 kernel: ", "^[[32m[ 1843.308145] ^[[0m"],
+)
+def test_a_log_whose_form_is_only_a_little_different_is_read(stamp: str) -> None:
+    assert results(read(f"{stamp}{OFF_BUS}\n".encode())) == [("fail", SLOT, "xid_79")]
 
 
 @pytest.mark.parametrize(

@@ -275,3 +275,22 @@ def test_the_cluster_is_asked_for_this_node_alone() -> None:
     assert asked == [("kubectl", "get", "node", "node-a", "--output", "json")]
     assert [one.status for one in found.checks] == [CheckStatus.PASS]
     assert node_conditions.START_WINDOW_SECONDS == 60
+
+
+@pytest.mark.parametrize(
+    ("name", "instance", "is_other"),
+    [
+        ("node-a", None, False),
+        ("NODE-A.rack3.example", None, False),
+        ("node-b", None, True),
+        ("ip-10-0-0-7.ec2.internal", "aws:///us-east-1a/i-0abc", False),
+        ("node-a", "aws:///us-east-1a/i-0def", True),
+    ],
+)
+def test_an_object_of_another_machine_is_told(name: str, instance: str | None, is_other: bool) -> None:
+    made = {**node(condition("KernelDeadlock", "False"), name=name), "spec": {"providerID": instance}}
+
+    found = parse(json.dumps(made).encode(), node_name="node-a", provider_id="i-0abc")
+
+    assert [one.code for one in found.warnings] == (["other_node"] if is_other else [])
+    assert len(found.checks) == 1

@@ -17,10 +17,11 @@ import pytest
 from registry.admin.demo_hardware import make_machine, print_gpus
 from registry.domain.events import Actor, ActorKind
 from registry.domain.roles import Role
-from registry.services import nodes, tokens
+from registry.services import failure_pages, nodes, tokens
 from registry.services.quarantine import OpenQuarantines, open_quarantines
 from tests.cli.scripted import Answer, scripted
 from tests.deploy.conftest import PROFILE, SCRIPT, SHELLS, Host, LiveService, Ran
+from tests.fleet import EVERYTHING
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("curl") is None, reason="the script needs curl")]
 
@@ -310,6 +311,25 @@ def test_the_instance_and_profile_of_an_ec2_machine_are_found(host: Host, servic
 
 
 @pytest.mark.parametrize(
+    ("stat", "then"),
+    [("cpu 1 2\nbtime 1767225600\nprocesses 9\n", "2026-01-01T00:03:47.986636Z"), ("cpu 1 2\n", None), (None, None)],
+)
+def test_the_time_of_the_boot_dates_what_dmesg_counts_from_it(
+    host: Host, service: LiveService, stat: str | None, then: str | None
+) -> None:
+    """C58."""
+    slot = host.machine.slot_of(host.machine.gpus[3])
+    host.tool("dmesg", f"echo '[  227.986636] NVRM: Xid (PCI:{slot[:-2]}): 43, pid=1, name=x, Ch 00000001'")
+    if stat is not None:
+        host.write("proc/stat", stat)
+
+    assert host.boot().code == 11
+
+    found = failure_pages.list_failures(service.standing.database, {"node": host.node}, EVERYTHING).items
+    assert [(one["slot"], one["occurred_at"]) for one in found] == [(slot, then)]
+
+
+@pytest.mark.parametrize(
     ("uuid", "found"),
     [
         ("4C4C4544-0042-3510-8058-B7C04F4E3233", "dmi:4c4c4544-0042-3510-8058-b7c04f4e3233"),
@@ -451,8 +471,7 @@ def test_a_second_trade_is_3_and_says_what_to_do(host: Host, service: LiveServic
 
     assert ran.code == 3
     assert "let an administrator revoke token" in ran.err
-    assert not host.token_file.exists()
-    assert not host.token_file.with_name("a token.new").exists()
+    assert list(host.folder.glob("a token*")) == []
 
 
 def test_a_join_token_for_others_is_3(host: Host, service: LiveService) -> None:
@@ -470,9 +489,7 @@ def test_no_trade_is_made_for_a_token_that_cannot_be_kept(host: Host) -> None:
     (host.folder / "join token").write_text("prq_join_x")
     with scripted(Answer(201, {"token": "prq_node_x"})) as server:
         host.url = server.url
-        host.token_file.with_name("a token.new").mkdir()
-
-        ran = join(host)
+        ran = join(host, "--token-file", str(host.folder / "nowhere" / "token"))
 
     assert ran.code == 2
     assert server.asked == []
@@ -489,3 +506,200 @@ def test_a_joined_token_speaks_for_no_other_instance(host: Host, service: LiveSe
 
     assert ran.code == 3
     assert "bound to instance" in ran.err
+
+
+def test_what_is_left_of_an_earlier_instances_token_is_traded_for_ones_own(host: Host, service: LiveService) -> None:
+    host.token_file.unlink()
+    (host.folder / "join token").write_text(service.token(Role.JOIN))
+    assert join(host, *LONG).code == 0
+    host.machine = make_machine(host.node, 9001)
+    host.print(print_gpus(host.machine, datetime(2026, 11, 29, 12, tzinfo=UTC)))
+
+    ran, again = join(host, *LONG), host.boot()
+
+    assert (ran.code, again.code) == (0, 0), ran
+    assert "bound to instance" in ran.err
+
+
+def test_of_two_that_join_at_once_both_have_the_one_token(host: Host, service: LiveService) -> None:
+    host.token_file.unlink()
+    (host.folder / "join token").write_text(service.token(Role.JOIN))
+    command = host.command(*host.options("--join-token-file", str(host.folder / "join token"), *LONG), host.node)
+    runs = [
+        subprocess.Popen(command, cwd=host.folder, env=host.environment, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+
+    ended = [(run.communicate(timeout=60)[1], run.returncode) for run in runs]
+
+    assert [code for _, code in ended] == [0, 0, 0], ended
+    assert sum("joined; its token" in said for said, _ in ended) == 1
+    assert list(host.folder.glob("a token*")) == [host.token_file]
+
+
+NO_PROBLEM = b"<html>who are you?</html>"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 409, 422])
+def test_what_a_proxy_refuses_is_20_when_joining(host: Host, status: int) -> None:
+    host.token_file.unlink()
+    (host.folder / "join token").write_text("prq_join_x")
+    with scripted(Answer(status, NO_PROBLEM)) as server:
+        host.url = server.url
+        ran = join(host)
+
+    assert ran.code == 20
+    assert list(host.folder.glob("a token*")) == []
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 409, 422])
+@pytest.mark.parametrize("before", [(), (Answer(200, {}),)], ids=["report", "admission"])
+def test_what_a_proxy_refuses_is_20(host: Host, before: tuple[Answer, ...], status: int) -> None:
+    with scripted(*before, Answer(status, NO_PROBLEM), Answer(status, NO_PROBLEM)) as server:
+        host.url = server.url
+        ran = host.boot()
+
+    assert ran.code == 20
+
+
+# --- what surrounds it ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_no_locale_changes_what_a_name_or_an_id_is(host: Host, tmp_path: Path) -> None:
+    """Before bash 5.0 `[a-z]` was what the locale sorts so, as `globasciiranges` still lets it be."""
+    host.write("sys/devices/virtual/dmi/id/sys_vendor", "Amazon EC2\n")
+    host.write("sys/devices/virtual/dmi/id/board_asset_tag", "i-0123456789abcdef0\n")
+    host.environment |= {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
+    host.tool("dmesg", 'echo "$LC_ALL" >"$0.locale"\necho "[ 0.0] Linux version 6"')
+
+    ran = host.boot(shell="bash")
+
+    assert ran.code == 11, ran
+    assert (host.folder / "bin" / "dmesg.locale").read_text() == "C\n"
+    assert SCRIPT.read_text().index("export LC_ALL") < SCRIPT.read_text().index("[A-Za-z")
+
+
+def test_it_says_why_a_run_did_not_count(host: Host) -> None:
+    host.tool("dmesg", "exit 1")
+
+    ran = host.boot()
+
+    assert ran.code == 13
+    assert "this run did not count: check_not_clean (gpu.xid)" in ran.err
+
+
+@pytest.mark.skipif(not Path("/proc/uptime").exists(), reason="the kernel tells no uptime")
+def test_a_wall_clock_that_stands_still_lets_it_end(host: Host) -> None:
+    host.tool("date", f'case $1 in +%s) echo 1000000000 ;; *) exec {shutil.which("date")} "$@" ;; esac')
+    host.url = "http://127.0.0.1:9"
+
+    assert host.boot("--wait", "2s").code == 20
+
+
+def test_a_full_disk_is_4_and_named(host: Host) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'trap "" XFSZ; ulimit -f 0; exec "$@"', "sh", *host.command(*host.options(), host.node)],
+        cwd=host.folder,
+        env=host.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 4
+    assert str(host.folder / "t m p") in done.stderr
+    assert "full" in done.stderr
+
+
+def test_of_a_long_log_the_newest_whole_lines_are_sent(host: Host) -> None:
+    host.tool("dmesg", "i=0; while [ $i -lt 1000 ]; do i=$((i + 1)); echo \"[    $i.000000] line $i\"; done")
+    short = host.folder / "short.sh"
+    short.write_text(SCRIPT.read_text().replace("LOG_MOST=4194304", "LOG_MOST=1000"))
+    with scripted(Answer(200, {}), Answer(200, b"admit 0 - -\n")) as server:
+        host.url = server.url
+        host.run(*host.options(), host.node, script=short)
+
+    sent = server.asked[0].body.decode()
+    assert "line 1000\n" in sent
+    assert "line 1\n" not in sent
+    log = sent.partition('name="kernel_log"')[2].partition("\r\n\r\n")[2]
+    assert log.startswith("[    9")
+    assert log.index("\r\n--") < 1000
+
+
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="a group of its own needs setsid")
+@pytest.mark.parametrize("end", ["sleep 50", "exit 0"], ids=["that hangs", "that ends"])
+def test_what_a_tool_started_ends_with_it(host: Host, end: str) -> None:
+    host.tool("dmesg", f'echo "[ 0.0] Linux"\nsleep 50 &\necho $! >"$0.child"\n{end}')
+    short = host.folder / "short.sh"
+    short.write_text(SCRIPT.read_text().replace("LIMIT=20 ", "LIMIT=2 "))
+
+    host.run(*host.options(), host.node, script=short)
+
+    child = int((host.folder / "bin" / "dmesg.child").read_text())
+    assert is_gone(child)
+
+
+def is_gone(process: int) -> bool:
+    """Whether a process has ended; a dead one that nobody has asked after counts as ended."""
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return True
+
+
+def test_a_tool_that_writes_for_ever_is_stopped(host: Host) -> None:
+    host.tool("ibv_devinfo", "exec yes")
+    short = host.folder / "short.sh"
+    short.write_text(SCRIPT.read_text().replace("TOOL_MOST=65536", "TOOL_MOST=64"))
+    begun = time.monotonic()
+    with scripted(Answer(200, {}), Answer(200, b"admit 0 - -\n")) as server:
+        host.url = server.url
+        host.run(*host.options(), host.node, script=short)
+
+    assert len(server.asked[0].body) < 1_000_000
+    assert time.monotonic() - begun < 15
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "echo 'No devices were found'; exit 6",
+        "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18",
+        'echo "NVIDIA-SMI has \\"failed\\"" >&2; exit 9',
+    ],
+)
+def test_what_the_gpu_tool_complains_of_is_quoted_and_reported(host: Host, lines: str, service: LiveService) -> None:
+    host.tool("nvidia-smi", lines)
+
+    ran = host.boot()
+
+    assert ran.code == 4
+    told = lines.partition("; ")[0].translate(str.maketrans("", "", "\"'\\")).removeprefix("echo ").removesuffix(" >&2")
+    assert told in ran.out
+    now, standing = datetime.now(UTC), service.standing
+    shown = nodes.show_node(standing.database, host.node, policy=standing.policy, now=now)
+    assert {one["status"] for one in shown["checks"] if one["name"] in {"gpu.ecc", "gpu.row_remap"}} == {"unknown"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_trace_and_a_killed_run_show_no_token(host: Host, shell: str) -> None:
+    token = host.token_file.read_text().strip()
+    *interpreter, script = host.command(shell=shell)
+    host.tool("dmesg", 'grep -rl prq_ "$TMPDIR" >"$0.found"; echo "[ 0.0] Linux"')
+
+    traced = subprocess.run(
+        [*interpreter, "-x", script, *host.options(), host.node],
+        cwd=host.folder,
+        env={**host.environment, "token": "x"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert traced.returncode == 11, traced
+    assert token not in traced.stderr + traced.stdout
+    assert (host.folder / "bin" / "dmesg.found").read_text() == ""

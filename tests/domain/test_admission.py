@@ -381,3 +381,12 @@ def test_hardware_alone_without_holds_is_let_in() -> None:
     found = decide_hardware(NodeFacts(""), policy=Policy(), policy_digest="sha256:0", sequence=7, now=NOON)
 
     assert (found.admitted, found.disposition, found.reasons) == (True, Disposition.ADMIT, ())
+
+
+def test_fewer_adapters_than_ever_were_are_a_setting_and_none_of_them_is_called_broken() -> None:
+    reason = only_reason(listed_counts={"gpu": 8, "efa": 1}, expected={"efa": 4})
+
+    assert (reason.code, reason.device, reason.have, reason.need) == (ReasonCode.DEVICE_MISSING, None, 1, 4)
+    assert "interfaces of the launch template" in reason.message
+    assert "lspci" not in reason.message
+    assert "power cycle" not in reason.message

@@ -149,3 +149,15 @@ def test_no_text_breaks_the_reader(text: str) -> None:
         assert error.problems  # noqa: PT017 - either way is right
     else:
         assert policy.digest.startswith("sha256:")
+
+
+@pytest.mark.parametrize("code", ["gpu_reset", "driver_loaded", "xid_430000", "sxid_430000"])
+def test_a_rule_or_effect_for_what_can_be_no_fault_is_refused_by_its_name(code: str) -> None:
+    rule = RULE.replace('"xid_43"', f'"xid_43", "{code}"')
+
+    assert code in problems(rule)["rules[0].codes[1]"]
+    assert code in problems(f'[effects]\n{code} = "hold"\n')[f"effects.{code}"]
+
+
+def test_a_rule_for_a_code_that_nobody_knows_yet_is_taken() -> None:
+    assert parse_policy(RULE.replace("xid_43", "xid_999")).rules[0].codes == ("xid_999",)

@@ -79,7 +79,8 @@ class Acts(Faults):
         """A clean run covers everything placed on the node."""
         units = [one.unit for one in self.open_stays(node) if not one.missing]
         for hold in [one for one in self.holds if one.ends == "after_passes" and self.units_of(one, units)]:
-            if hold.restart_at is None and node.boot_at > hold.fault_at:
+            is_later = hold.fault_boot is None or node.boot_at > hold.fault_boot[0]
+            if hold.restart_at is None and node.boot_at > hold.fault_at and is_later:
                 hold.restart_at = node.boot_at
             if hold.restart_at is None or end < hold.restart_at - timedelta(seconds=AHEAD):
                 continue

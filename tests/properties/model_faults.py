@@ -167,8 +167,12 @@ class Faults:
         if (known := self._again(id_, (code, name))) is not None:
             return known
         self.faults[id_] = (code, name)
-        if not _is_muted(self.nodes[name], now) or not look_up(code).is_fault:
-            self._take_effect(code, None, self.nodes[name], now, now, is_past=False)
+        node = self.nodes[name]
+        is_muted = _is_muted(node, now)
+        if look_up(code).effect is Effect.PERMANENT and not is_muted:  # nobody's, and passes do not end it
+            self.unattached.append(Fault(id_, code, name, node.life, "", now, node.boot, is_early=False))
+        if not is_muted or not look_up(code).is_fault:
+            self._take_effect(code, None, node, now, now, is_past=False)
         return "recorded"
 
     def _again(self, id_: str, said: tuple[object, ...]) -> str | None:
@@ -211,9 +215,10 @@ class Faults:
         if is_past and not is_permanent and carrier is not None and carrier is node:
             return  # it has booted since, and proves itself by passes
         if unit is not None and kind.effect in {Effect.QUARANTINE, Effect.PERMANENT}:
-            self._hold_by_rule(code, unit, "manual" if is_permanent else "after_passes", at)
+            boot = (node.boot_at, _boot_of(node)) if node is not None and not is_past else None
+            self._hold_by_rule(code, unit, "manual" if is_permanent else "after_passes", at, boot)
 
-    def _hold_by_rule(self, code: str, unit: Unit, ends: str, at: datetime) -> None:
+    def _hold_by_rule(self, code: str, unit: Unit, ends: str, at: datetime, boot: tuple[datetime, str] | None) -> None:
         bind: Bind = ("board", unit.board) if unit.kind == "gpu" else ("unit", unit)
         if any(binds & {bind, ("unit", unit)} and at <= freed_at for binds, freed_at in self.freed):
             return
@@ -221,10 +226,12 @@ class Faults:
         for hold in self.holds:
             if hold.owner != owner or bind not in hold.binds:
                 continue
-            if hold.restart_at is None or at >= hold.restart_at:
+            is_of_restart = boot is not None and boot[0] == hold.restart_at
+            if hold.restart_at is None or at >= hold.restart_at or is_of_restart:
                 hold.fault_at, hold.restart_at, hold.clean_runs = max(hold.fault_at, at), None, 0
+                hold.fault_boot = max((one for one in (hold.fault_boot, boot) if one), default=None)
             return
-        self.holds.append(Hold("", owner, bind, {bind}, ends, self._is_place(unit), at))
+        self.holds.append(Hold("", owner, bind, {bind}, ends, self._is_place(unit), at, boot))
 
     def _is_place(self, unit: Unit) -> bool:
         return unit.kind == "efa" and unit.board.serial is None

@@ -75,6 +75,8 @@ class Hold:
     ends: str
     is_place: bool
     fault_at: datetime
+    fault_boot: tuple[datetime, str] | None = None
+    """When the boot that showed the fault was first seen, and its name."""
     permanent: bool = False
     expires_at: datetime | None = None
     drain: bool = False

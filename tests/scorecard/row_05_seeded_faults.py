@@ -12,7 +12,7 @@ from tests.scorecard import row_02_power_losses, row_03_admissions, row_07_forge
 from tests.scorecard.ground import folder, records
 from tests.scorecard.measured import Measured, Progress
 
-ADMISSIONS, LOSSES = 3_000, 60
+ADMISSIONS, LOSSES = 3_000, 30
 
 
 def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:

@@ -21,7 +21,12 @@ from tests.bench.serving import PEPPER, server
 from tests.scorecard.ground import folder, postgresql
 from tests.scorecard.measured import Measured, Progress
 
-ROUNDS, SECONDS = 5, 2.0
+WINDOWS, SHORT_WINDOWS = (5, 2.0), (1, 0.3)
+"""How many rounds, and seconds of each."""
+
+LONG_FROM = 100_000
+"""For fewer devices than this a short look is enough."""
+
 SLOWER_MAX = 1.3
 ASKED = {"a": "admission", "b": "report", "d": "device history"}
 """The rows of the benchmark, and what they ask for."""
@@ -31,16 +36,17 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
     """Measure a fleet of `n` devices beside one of a hundredth. There is no chance in it: the seed changes nothing."""
     few = max(n // 100, 8 * machine.DEVICES)
     sizes = Size("small", few, few * 10), Size("large", n, n * 5)
-    small, large = (_speeds(engine, size) for size in sizes)
+    windows = WINDOWS if n >= LONG_FROM else SHORT_WINDOWS
+    small, large = (_speeds(engine, size, windows) for size in sizes)
     progress(n)
     slower = {what: small[row] / large[row] for row, what in ASKED.items()}
     seen = {f"{what}, per cent of the small fleet's time": round(ratio * 100) for what, ratio in slower.items()}
     return Measured(n, {f"slower by more than {SLOWER_MAX}": sum(r > SLOWER_MAX for r in slower.values())}, seen)
 
 
-def _speeds(engine: str, size: Size) -> dict[str, float]:
+def _speeds(engine: str, size: Size, windows: tuple[int, float]) -> dict[str, float]:
     """Requests a second of each row, on a fleet of its own."""
-    asked = argparse.Namespace(rows=list(ASKED), rounds=ROUNDS, seconds=SECONDS)
+    asked = argparse.Namespace(rows=list(ASKED), rounds=windows[0], seconds=windows[1])
     with _empty(engine) as url, folder() as here:
         load.fill(url, size, PEPPER.encode())
         db = open_database(url)

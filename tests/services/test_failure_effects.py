@@ -219,3 +219,52 @@ def test_a_node_may_not_speak_of_others(fleet: Fleet, what: dict[str, str]) -> N
     item = from_node(fleet, "node-a", **what)
     assert (item["outcome"], item["code"]) == ("refused", "forbidden")
     assert fleet.open_holds() == []
+
+
+# --- what names no device --------------------------------------------------------------------------------------------
+
+
+def passes(fleet: Fleet, **changes: Any) -> None:
+    for _ in range(2):
+        fleet.clock.advance(30)
+        fleet.report(**changes)
+
+
+@pytest.mark.parametrize("code", ["xid_79", "xid_64", "gpu.row_remap.failed"])
+def test_a_permanent_fault_without_a_place_keeps_the_node_out_until_it_is_withdrawn(fleet: Fleet, code: str) -> None:
+    fleet.admit()
+    fleet.report(failures=(ReportedFailure("f-1", code, occurred_at=fleet.clock.now),))
+    passes(fleet)
+    passes(fleet, boot="boot-2")
+    decision = fleet.decide()
+    assert [str(one.code) for one in decision.reasons] == ["fault_unattached"]
+    assert "names no device" in decision.reasons[0].message
+    assert "withdraw" in decision.reasons[0].message
+    assert fleet.open_holds() == []
+
+    (failure,) = list_failures(fleet.db, {"attached": "false"}, EVERYTHING).items
+    withdraw(fleet, failure["id"], "it was GPU 1, which is held now")
+    assert fleet.decide().admitted
+
+
+def test_a_permanent_fault_without_a_place_ends_with_the_instance(fleet: Fleet) -> None:
+    fleet.fail("xid_79", node="node-a")
+    passes(fleet)
+    assert fleet.codes() == ["fault_unattached"]
+    passes(fleet, instance="i-2")
+    assert fleet.decide().admitted
+
+
+@pytest.mark.parametrize("code", ["xid_48", "xid_119", "xid_999"])
+def test_a_milder_fault_without_a_place_asks_for_passes_only(fleet: Fleet, code: str) -> None:
+    fleet.admit()
+    fleet.report(failures=(ReportedFailure("f-1", code, occurred_at=fleet.clock.now),))
+    assert fleet.codes() == ["passes_insufficient"]
+    passes(fleet)
+    assert fleet.decide().admitted
+
+
+def test_a_permanent_fault_without_a_place_that_a_test_put_in_hinders_nothing(fleet: Fleet) -> None:
+    fleet.admit()
+    fleet.report(failures=(ReportedFailure("f-1", "xid_79", evidence={"injected": True}),))
+    assert fleet.decide().admitted

@@ -57,9 +57,9 @@ def test_a_trade_gives_a_token_that_speaks_for_one_instance(fleet: Fleet) -> Non
     asking = authenticate(fleet.db, secret, PEPPER)
     assert (asking.role, asking.node, asking.provider_id, asking.profile) == (Role.NODE, "gpu-1", "i-1", "p5.48xlarge")
     assert secret.startswith("prq_node_")
-    assert (view.joined_with, view.created_by, used(fleet, held)) == (held.token_id, "operator:pool", 1)
+    assert (view.joined_with, view.created_by, used(fleet, held)) == (held.token_id, "node:gpu-1", 1)
     created = events(fleet)[-1]
-    assert created.type == "token.created"
+    assert (created.type, str(created.actor)) == ("token.created", "node:gpu-1")
     assert created.data == {
         "role": "node",
         "name": "pool",
@@ -221,6 +221,52 @@ def test_twenty_trades_of_one_use_at_once_give_one_token(fleet: Fleet) -> None:
     assert sum(answer.startswith("prq_node_") for answer in answers) == 1
     assert answers.count("used_up") == 19
     assert len([one for one in list_tokens(fleet.db) if one.role is Role.NODE]) == 1
+
+
+def test_an_instance_joins_under_one_name_only(fleet: Fleet) -> None:
+    held = join_token(fleet)
+    view, _ = trade(fleet, held, "gpu-1", "i-1")
+
+    with pytest.raises(AlreadyJoined, match="as node gpu-1") as caught:
+        trade(fleet, held, "gpu-2", "i-1")
+
+    assert caught.value.extra == {"token_id": view.id}
+    assert used(fleet, held) == 1
+    assert (events(fleet)[-1].type, str(events(fleet)[-1].actor)) == ("join.refused", "node:gpu-2")
+    revoke_token(fleet.db, view.id, ROOT, fleet.clock.now)
+    assert trade(fleet, held, "gpu-2", "i-1")[0].node == "gpu-2"
+
+
+def test_twenty_trades_of_one_instance_under_twenty_names_give_one_token(fleet: Fleet) -> None:
+    held = join_token(fleet, uses=99)
+    actor = Actor(ActorKind.OPERATOR, "pool")
+
+    def one(number: int) -> str:
+        try:
+            asked = Trade(f"gpu-{number}", "i-1")
+            return join(fleet.db, asked, caller=held, pepper=PEPPER, actor=actor, now=fleet.clock.now)[1]
+        except AlreadyJoined as error:
+            return str(error.extra["token_id"])
+
+    answers = together(*(lambda number=number: one(number) for number in range(20)))
+
+    (token,) = [one for one in list_tokens(fleet.db) if one.role is Role.NODE]
+    assert sum(answer.startswith("prq_node_") for answer in answers) == 1
+    assert answers.count(token.id) == 19
+
+
+def test_a_machine_that_once_gave_a_wrong_instance_joins_and_reports_under_a_new_one(fleet: Fleet) -> None:
+    held = join_token(fleet)
+    fleet.report("gpu-1", instance="i-1")
+    fleet.report("gpu-1", instance="i-wrong")
+    with pytest.raises(InstanceSuperseded):
+        fleet.report("gpu-1", instance="i-1")
+
+    _, secret = trade(fleet, held, instance="i-1.2")
+
+    assert authenticate(fleet.db, secret, PEPPER).provider_id == "i-1.2"
+    fleet.admit("gpu-1", instance="i-1.2")
+    assert fleet.codes("gpu-1") == []
 
 
 def test_what_another_instance_reported_admits_nobody_else(fleet: Fleet) -> None:

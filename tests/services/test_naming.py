@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -64,7 +65,8 @@ def test_what_no_list_of_this_boot_can_tell_is_the_nodes(fleet: Fleet, boot: str
     )
 
     (failure,) = recorded(fleet)
-    assert (failure["serial"], failure["node"], failure["attached"]) == (None, "node-a", True)
+    assert (failure["serial"], failure["node"], failure["attached"]) == (None, "node-a", False)
+    assert "fault_unattached" in fleet.codes(), "it outlives a boot, and passes do not end it"
     assert failure["message"] == f"{ref}: memory"
     assert fleet.open_holds() == []
     (reason,) = [one for one in fleet.decide().reasons if one.code == "check_failing"]
@@ -173,3 +175,36 @@ def test_a_slot_says_which_card_is_meant_where_its_name_says_nothing(fleet: Flee
     failure = fleet.fail("xid_79", node="node-a", slot=gpu(1).slot, device="[N/A]")["failure"]
 
     assert failure["serial"] == serial(1)
+
+
+THREE = [gpu(3), gpu(1), gpu(2)]
+"""GPU 0 has gone out of the four of this boot, and the tools that count may count it still."""
+
+
+@pytest.mark.parametrize("printed", [False, True])
+def test_where_a_list_of_this_boot_was_longer_nobody_knows_whom_a_number_means(fleet: Fleet, printed: bool) -> None:
+    lists = [[gpu(3), gpu(0), gpu(1), gpu(2)], THREE]
+    if printed:
+        lists = [[replace(one, readings={"index": at}) for at, one in enumerate(each)] for each in lists]
+    fleet.report(devices=lists[0])
+    fleet.clock.advance(30)
+
+    fleet.report(devices=lists[1], failures=(fault("gpu:1"),))
+
+    (failure,) = recorded(fleet)
+    assert (failure["device"], failure["slot"], failure["node"]) == (None, None, "node-a")
+    assert str(failure["message"]).startswith("gpu:1")
+    assert fleet.open_holds() == []
+
+
+def test_a_list_that_is_whole_again_and_one_of_the_next_boot_are_counted(fleet: Fleet) -> None:
+    whole = [gpu(3), gpu(0), gpu(1), gpu(2)]
+    for devices in (whole, THREE, whole):
+        fleet.clock.advance(30)
+        fleet.report(devices=devices)
+    evidence(fleet, fault("gpu:1"))
+    fleet.clock.advance(30)
+    fleet.report(devices=THREE, boot="boot-2")
+    evidence(fleet, fault("gpu:1", number=2), boot="boot-2")
+
+    assert [one["serial"] for one in recorded(fleet)] in ([serial(0), serial(1)], [serial(1), serial(0)])

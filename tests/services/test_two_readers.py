@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is a line of the kernel log one sight, whoever reads it: the agent, who dates it, or a script, who may not?"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from registry.domain.reports import ReportedFailure
+from registry.services.failures import withdraw_failure
+from tests.clock import NOON
+from tests.fleet import ALICE, CLEAN_GPU, Fleet, gpu, passing
+
+AT = NOON + timedelta(seconds=60)
+CODE = "xid_63"
+
+
+def read(
+    fleet: Fleet,
+    by: str,
+    *uptimes: int,
+    at: datetime | None = None,
+    count: int = 1,
+    boot: str | None = None,
+    number: int = 1,
+    **evidence: object,
+) -> None:
+    """A report with the lines of these times since boot; a reader that dates them gives `at`."""
+    fault = ReportedFailure(
+        f"{by}-{uptimes}" if by == "agent" else f"{by}-{uptimes[0]}-{number}-{boot}",
+        CODE,
+        slot=gpu(number).slot,
+        occurred_at=at,
+        evidence={
+            "source": "kernel_log",
+            "uptime_microseconds": uptimes[0],
+            **({"last_uptime_microseconds": uptimes[1]} if len(uptimes) > 1 else {}),
+            **evidence,
+        },
+        count=count,
+    )
+    fleet.clock.advance(30)
+    more = {"boot": boot} if boot else {}
+    fleet.report(devices=[gpu(1), gpu(2)], checks=passing(*CLEAN_GPU), failures=(fault,), **more)
+
+
+def on_record(fleet: Fleet) -> list[tuple[str, int]]:
+    with fleet.db.read() as snapshot:
+        return [(str(state), int(count)) for state, count in snapshot.all("SELECT state, count FROM failure ORDER BY id")]
+
+
+@pytest.fixture(autouse=True)
+def node(fleet: Fleet) -> None:
+    fleet.report(devices=[gpu(1), gpu(2)], checks=passing(*CLEAN_GPU))
+    fleet.clock.advance(120)
+
+
+@pytest.mark.parametrize("readers", [("agent", "script"), ("script", "agent")])
+def test_a_line_that_two_readers_tell_is_counted_once(fleet: Fleet, readers: tuple[str, str]) -> None:
+    for by in (*readers, *readers):
+        read(fleet, by, 5_000_000, at=AT if by == "agent" else None)
+
+    assert on_record(fleet) == [("active", 1)]
+
+
+def test_a_line_that_is_read_again_does_not_undo_a_release(fleet: Fleet) -> None:
+    read(fleet, "agent", 5_000_000, at=AT)
+    (hold,) = fleet.open_holds()
+    fleet.clock.advance(60)
+    fleet.release(hold["id"])
+
+    read(fleet, "script", 5_000_000)
+
+    assert fleet.open_holds() == []
+
+
+def test_a_line_that_was_withdrawn_stays_so(fleet: Fleet) -> None:
+    read(fleet, "agent", 5_000_000, at=AT)
+    with fleet.db.read() as snapshot:
+        ((id_,),) = snapshot.all("SELECT id FROM failure")
+    withdraw_failure(fleet.db, str(id_), reason="a test", actor=ALICE, now=fleet.clock.now)
+
+    read(fleet, "script", 5_000_000)
+
+    assert on_record(fleet) == [("withdrawn", 1)]
+
+
+def test_a_burst_counts_only_the_lines_that_nobody_told(fleet: Fleet) -> None:
+    read(fleet, "agent", 5_000_000, at=AT)
+    read(fleet, "script", 5_000_000, 9_000_000, count=3)
+    read(fleet, "agent", 9_000_000, at=AT + timedelta(seconds=4))
+    assert on_record(fleet) == [("active", 3)]
+
+    read(fleet, "agent", 11_000_000, at=AT + timedelta(seconds=6))
+    read(fleet, "script", 5_000_000, 11_000_000, count=4)
+    read(fleet, "script", 5_000_000, 12_000_000, count=5)
+    read(fleet, "agent", 12_000_000, at=AT + timedelta(seconds=7))
+
+    assert on_record(fleet) == [("active", 5)]
+
+
+def test_another_line_device_or_boot_is_another_sight(fleet: Fleet) -> None:
+    read(fleet, "agent", 5_000_000, at=AT)
+    read(fleet, "script", 5_000_001, count=1)
+    assert on_record(fleet) == [("active", 2)]
+
+    read(fleet, "script", 5_000_000, number=2)
+    read(fleet, "script", 5_000_000, boot="boot-later")
+
+    assert on_record(fleet) == [("active", 2), ("active", 1), ("active", 1)]
