@@ -24,7 +24,8 @@ May NODE (by default the name of this host) take work? Reports, asks, and ends w
 
   --url URL               address of the server                                   [PRATIQUE_URL]
   --token-file FILE       file with the node's token                              [PRATIQUE_TOKEN_FILE, PRATIQUE_TOKEN]
-  --join-token-file FILE  where --token-file names no file yet: trade this join token for a token, and keep it there
+  --join-token-file FILE  where --token-file names no file yet, or one with a token that is refused: trade this join
+                          token for a token, and keep it there
   --provider-id ID        id of the instance; left out, EC2 is asked by its DMI
   --profile NAME          what a node of this sort should carry; left out, EC2 is asked by its DMI
   --zone ZONE             where the node stands

@@ -93,6 +93,13 @@ AGENT_TEXTS = {
     "AGENT_ON_CHANGE": "command that is run when the decision becomes another",
 }
 AGENT_DIAG_LEVEL = Number("AGENT_DIAG_LEVEL", 0, 0, 4, "level of the `dcgmi diag` of each boot; 0 is none")
+AGENT_DIAG_ANYTIME = Number(
+    "AGENT_DIAG_ANYTIME",
+    0,
+    0,
+    1,
+    "1 lets `dcgmi diag` of level 2 and up begin on an admitted node, whose jobs it disturbs",
+)
 
 _NOT_OURS = frozenset({"PRATIQUE_CORPUS"})
 """Read by the tests only."""
@@ -105,6 +112,7 @@ SETTING_NAMES: tuple[str, ...] = tuple(
         *CLIENT_TEXTS,
         *AGENT_TEXTS,
         AGENT_DIAG_LEVEL.name,
+        AGENT_DIAG_ANYTIME.name,
         *(secret + end for secret in (*SECRETS, *CLIENT_SECRETS) for end in ("", "_FILE")),
     )
 )
@@ -261,6 +269,7 @@ class AgentSettings:
     state_file: Path | None = None
     on_change: str | None = None
     diag_level: int = 0
+    diag_anytime: bool = False
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> AgentSettings:
@@ -277,6 +286,7 @@ class AgentSettings:
             state_file=Path(file) if file else None,
             on_change=source.text("AGENT_ON_CHANGE", "") or None,
             diag_level=source.number(AGENT_DIAG_LEVEL),
+            diag_anytime=source.number(AGENT_DIAG_ANYTIME) == 1,
         )
         source.refuse_unknown()
         source.raise_problems()

@@ -66,7 +66,9 @@ def standing_of(decision: Mapping[str, Any], last_pass: Mapping[str, Any] | None
     codes = tuple(str(reason["code"]) for reason in decision["reasons"])
     admitted = decision["admitted"] is True
     code = ExitCode.ADMITTED if admitted else exit_code_for(admitted, codes)
-    return Standing(str(decision["node"]), admitted, str(decision["disposition"]), int(code), codes, decision, last_pass=last_pass)
+    return Standing(
+        str(decision["node"]), admitted, str(decision["disposition"]), int(code), codes, decision, last_pass=last_pass
+    )
 
 
 def without_decision(node: str, detail: str) -> Standing:
@@ -79,7 +81,12 @@ def without_decision(node: str, detail: str) -> Standing:
 def superseded(node: str, detail: str) -> Standing:
     """Say that another instance stands for this node: this one takes no new work, ever."""
     return Standing(
-        node, admitted=False, disposition="hold", exit_code=SUPERSEDED_EXIT, codes=("instance_superseded",), detail=detail
+        node,
+        admitted=False,
+        disposition="hold",
+        exit_code=SUPERSEDED_EXIT,
+        codes=("instance_superseded",),
+        detail=detail,
     )
 
 

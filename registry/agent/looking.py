@@ -7,7 +7,8 @@ nothing: it is never read as "the devices are gone".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -23,6 +24,12 @@ from registry.domain.reports import (
     Reading,
     ReportedFailure,
 )
+
+LOOKERS = 4
+"""Most sources that are read at a time, beside the first; each is one tool, which waits more than it works."""
+
+PATIENCE_SECONDS = 3.0
+"""How long faults wait for the other sources: longer than tools take that are well."""
 
 Said: TypeAlias = Inventory | Findings
 
@@ -52,19 +59,42 @@ class Look:
     troubles: Mapping[str, str] = field(default_factory=dict)
 
 
-def look_at(sources: Iterable[Source], known: Mapping[str, Sequence[DeviceEntry]]) -> Look:
-    """Read the sources one after the other. `known` holds the longest lists of this boot, for names by index."""
-    found: list[Said] = []
-    unknown: list[CheckResult] = []
-    troubles: dict[str, str] = {}
-    for source in sources:
-        try:
-            found.append(source.read())
-        except ToolMissing:
-            continue
-        except (ToolFailed, PartUnreadable, OSError) as error:
-            troubles[source.name] = f"{source.name}: {_reason(error)}"
-            unknown += [_unknown(name, troubles[source.name]) for name in source.checks]
+def look_at(
+    sources: Sequence[Source],
+    known: Mapping[str, Sequence[DeviceEntry]],
+    hurry: Callable[[Look], None] = lambda _: None,
+) -> Look:
+    """Read the sources beside each other. `known` holds the longest lists of this boot, for names by index.
+
+    Where the first one tells of faults and another one lets wait for more than PATIENCE_SECONDS, `hurry` gets the
+    faults before the rest is there; the look holds them again.
+    """
+    with ThreadPoolExecutor(LOOKERS) as pool:
+        tasks = [pool.submit(_read, source) for source in sources[1:]]
+        first = _read(sources[0])
+        early = _all_together(sources[:1], [first], known)
+        if early.failures and wait(tasks, PATIENCE_SECONDS).not_done:
+            hurry(Look(failures=early.failures))
+        return _all_together(sources, [first, *(task.result() for task in tasks)], known)
+
+
+def _read(source: Source) -> Said | str | None:
+    """Give what a source says, None when it is not here, or the reason why it cannot be read."""
+    try:
+        return source.read()
+    except ToolMissing:
+        return None
+    except (ToolFailed, PartUnreadable, OSError) as error:
+        return f"{source.name}: {_reason(error)}"
+
+
+def _all_together(
+    sources: Sequence[Source], said: Sequence[Said | str | None], known: Mapping[str, Sequence[DeviceEntry]]
+) -> Look:
+    answers = list(zip(sources, said, strict=True))
+    troubles = {source.name: answer for source, answer in answers if isinstance(answer, str)}
+    unknown = [_unknown(name, troubles[one.name]) for one in sources if one.name in troubles for name in one.checks]
+    found = [answer for _, answer in answers if isinstance(answer, Inventory | Findings)]
     return _together(found, known, tuple(unknown), troubles)
 
 

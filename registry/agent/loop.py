@@ -67,6 +67,7 @@ class Agent:
     standing: Standing | None = None
     lists: dict[str, tuple[DeviceEntry, ...]] = field(default_factory=dict)
     _seq: int = 0
+    _run_id: str = ""
     _failing: frozenset[tuple[str, str, str]] = frozenset()
     _is_host_told: bool = False
     _troubles: dict[str, str] = field(default_factory=dict)
@@ -86,7 +87,7 @@ class Agent:
 
     def round(self) -> None:
         """Do one round. Raises Superseded."""
-        run_id = str(uuid.uuid4())
+        run_id = self._run_id = str(uuid.uuid4())
         started = self.times.monotonic()
         look = self._look()
         if self.times.wait(0):
@@ -118,7 +119,7 @@ class Agent:
         return look
 
     def _message(self, look: Look, run_id: str, span: Span) -> Message:
-        message = message_of(
+        return message_of(
             look,
             self.sender,
             report_id=str(uuid.uuid4()),
@@ -128,11 +129,11 @@ class Agent:
             standing=self.memory.standing,
             with_host=not self._is_host_told,
         )
-        return message
 
     def _tell(self, message: Message) -> bool:
         """Bring a message to the server or into the spool; true when the server answered. Raises Superseded."""
-        return all([self._tell_part(part) for part in parts_of(message)])
+        reached = [self._tell_part(part) for part in parts_of(message)]
+        return all(reached)
 
     def _tell_part(self, part: Message) -> bool:
         # Time since boot counts up within a boot by itself, also when the folder of the state was lost.
@@ -185,6 +186,14 @@ class Agent:
             self.memory.save()
         except OSError as error:
             self.say(f"{error.filename or 'the state'} cannot be written: {error.strerror}")
+
+    def hurry(self, look: Look) -> None:
+        """Tell faults before the round's look is whole, as a part of the round. Raises Superseded."""
+        now = self.times.monotonic()
+        message = self._message(look, self._run_id, Span(now, now))
+        if message.get("failures"):
+            self._tell(message)
+            self._keep()
 
     def yield_to_newer(self, detail: str) -> None:
         """Say and do what follows when a newer instance has this node's name, before the agent ends."""

@@ -136,7 +136,7 @@ class Memory:
         if known.get("boot_id") != self.boot_id:
             return
         told = {id_: Told(*one) for id_, one in known["told"].items()}
-        if not all(isinstance(one.of, str) and isinstance(one.count, int) for one in told.values()):
+        if not all(type(one.of) is str and type(one.count) is int for one in told.values()):
             raise ValueError("what was told is not written as it should be")
         failing = [{**one, "status": str(CheckStatus(one["status"]))} for one in known["failing"]]
         standing = {id_: int(number) for id_, number in known["standing"].items()}

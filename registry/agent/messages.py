@@ -88,7 +88,7 @@ def message_of(
         message["partial"] = sorted(look.partial)
     message["checks"] = [check_of(check) for check in look.checks]
     failures = [failure_of(failure, sender.boot_id, standing.get(failure.failure_id, 0)) for failure in look.failures]
-    if fresh := [fresh for failure in failures if (fresh := news(failure)) is not None]:
+    if fresh := [told for failure in failures if (told := news(failure)) is not None]:
         message["failures"] = fresh
     if look.host and with_host:
         message["host"] = {source: dict(values) for source, values in look.host.items()}

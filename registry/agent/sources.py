@@ -43,13 +43,17 @@ DIAG_RETRY_SECONDS = 600.0
 
 @dataclass(slots=True)
 class Machine:
-    """The machine below `root`, as its tools and files tell of it. `lists` are the agent's last lists."""
+    """The machine below `root`, as its tools and files tell of it. `lists` are the agent's last lists.
+
+    `hurry` gets faults of the kernel log that cannot wait for a tool that hangs.
+    """
 
     root: Path
     run: Runner
     kernel: KernelLog
     times: Times
     lists: Callable[[], Lists]
+    hurry: Callable[[Look], None] = lambda _: None
     _host: Findings | None = None
     _stamp: str | None = None
     _stamped_at: float = 0.0
@@ -58,14 +62,14 @@ class Machine:
         """Look once at all there is."""
         root, run = self.root, self.run
         sources = [
-            # First, because a tool that hangs must not delay what the log says about it.
+            # First, because a tool that hangs must not delay what the log says about it: `look_at` hurries with it.
             Source(KERNEL_LOG, self.kernel.read, (CHECK,)),
             Source("GPUs", self._read_gpus, tuple(sorted(ALL_CHECKS))),
             Source("EFA", lambda: efa_sysfs.collect(root, run), ("efa.link",)),
             Source("DCGM", lambda: dcgm_health.collect(root, run), ("dcgm.health",)),
             Source("DMI", self._read_host, ()),
         ]
-        seen = look_at(sources, self.lists())
+        seen = look_at(sources, self.lists(), self.hurry)
         if seen.lists.get(Kind.GPU) or self.has_gpus():
             return seen
         # Where there is no GPU nobody needs to know whether one had an Xid.

@@ -150,7 +150,9 @@ class Teller:
         except ClientError as error:
             return self._missed(error), None
         if answer.get("report_id") != message["report_id"] or not isinstance(answer.get("admission"), dict):
-            return self._missed(ServerUnreachable(f"{self.client.url} answers, and not to the report it was sent")), None
+            return self._missed(
+                ServerUnreachable(f"{self.client.url} answers, and not to the report it was sent")
+            ), None
         self._reached()
         return Fate.TAKEN, answer
 

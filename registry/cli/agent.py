@@ -71,6 +71,12 @@ Examples:
 @click.option(
     "--diag-level", type=click.IntRange(0, 4), help="Level of one `dcgmi diag` a boot.  [PRATIQUE_AGENT_DIAG_LEVEL]"
 )
+@click.option(
+    "--diag-anytime",
+    type=click.IntRange(0, 1),
+    metavar="0|1",
+    help="Begin it also on an admitted node, whose jobs it disturbs.  [PRATIQUE_AGENT_DIAG_ANYTIME]",
+)
 @click.option("--root", type=Path, metavar="DIR", help="Where /sys, /proc and /dev are.  [PRATIQUE_AGENT_ROOT]")
 @click.option("--url", metavar="URL", help="Address of the server.  [PRATIQUE_URL]")
 @click.option("--token-file", metavar="FILE", help="File that holds the token.  [PRATIQUE_TOKEN_FILE]")
@@ -149,27 +155,29 @@ def make_agent(settings: AgentSettings, client: Client, times: MachineTimes, per
     memory = Memory(settings.state_dir / "memory.json", boot.boot_id, say)
     kernel = KernelLog(settings.root, run, boot, memory, times.now)
     machine = Machine(settings.root, run, kernel, times, lists=lambda: made.lists)
-    slow = ToolRunner(environment, limit=DIAG_SECONDS, is_stopping=times.is_stopping)
     hook = ToolRunner(environment, limit=COMMAND_SECONDS)  # told to stop, it still ends what it has begun
+    beside = Diagnosis(
+        settings.root,
+        ToolRunner(environment, limit=DIAG_SECONDS, is_stopping=times.is_stopping),
+        level=settings.diag_level,
+        memory=memory,
+        times=times,
+        lists=lambda: made.lists,
+        is_anytime=settings.diag_anytime,
+    )
     made = Agent(
         sender=sender,
         teller=Teller(sender, client, spool, times, say, lambda: None, period),
         memory=memory,
         actor=Actor(settings.state_file, command, hook, say),
         look=machine.look,
-        beside=Diagnosis(
-            settings.root,
-            slow,
-            level=settings.diag_level,
-            memory=memory,
-            times=times,
-            lists=lambda: made.lists,
-        ),
+        beside=beside,
         times=times,
         say=say,
         notify=Notifier(os.environ),
         period=period,
     )
+    machine.hurry = made.hurry
     return made
 
 

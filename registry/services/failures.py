@@ -16,6 +16,7 @@ from registry.domain.errors import (
     InvalidField,
     NotOpen,
     PratiqueError,
+    StoreUnavailable,
 )
 from registry.domain.events import EventType
 from registry.domain.failures import Effect, is_valid_code
@@ -54,6 +55,8 @@ def record_failures(
         for one in reported:
             try:
                 failure, is_new = record_in(tx, one, actor=actor, node_scope=node_scope, policy=policy)
+            except StoreUnavailable:
+                raise  # no fault of this item
             except PratiqueError as error:
                 said = {"code": error.code, "message": error.detail, **error.extra}
                 items.append({"failure_id": one.failure_id, "outcome": "refused", **said})

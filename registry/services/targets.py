@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from registry.domain.errors import DeviceAmbiguous, InvalidField, NotFound, PratiqueError
+from registry.domain.errors import DeviceAmbiguous, InvalidField, NotFound, PratiqueError, StoreUnavailable
 from registry.domain.identifiers import (
     IdentifierType,
     is_mig_name,
@@ -170,5 +170,7 @@ def _node(snapshot: Snapshot, name: str, match: str | None) -> Target:
 
 
 def refusal(asked: Mapping[str, Any], error: PratiqueError) -> dict[str, Any]:
-    """Tell why nothing was done about one target of several."""
+    """Tell why nothing was done about one target of several. Raises StoreUnavailable again: that is no answer to it."""
+    if isinstance(error, StoreUnavailable):
+        raise error
     return {"target": dict(asked), "outcome": "refused", "code": error.code, "message": error.detail, **error.extra}

@@ -66,15 +66,19 @@ class Connections:
         except DRIVER_ERRORS as error:
             raise translate(error) from error
 
-    def roll_back(self, connection: Any) -> None:
-        """Undo everything; a connection that cannot even do that is dropped."""
+    def roll_back(self, connection: Any, why: BaseException | None = None) -> None:
+        """Undo everything; a connection that cannot even do that is dropped.
+
+        So is one on which the database could not answer: SQLite opens a file that it cannot open for writing at that
+        moment for reading, and would refuse to write for as long as the connection lives.
+        """
         try:
             if not is_broken(connection) and is_in_transaction(connection):
                 run(connection, "ROLLBACK")
         except DRIVER_ERRORS:
             self.drop()
             return
-        if is_broken(connection):
+        if is_broken(connection) or isinstance(why, StoreUnavailable):
             self.drop()
 
     def drop(self) -> None:

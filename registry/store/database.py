@@ -132,8 +132,8 @@ class Database:
                 yield snapshot
                 snapshot.finish()
                 connections.commit(connection)
-            except BaseException:
-                connections.roll_back(connection)
+            except BaseException as error:
+                connections.roll_back(connection, error)
                 raise
             finally:
                 running.current = None

@@ -125,7 +125,7 @@ class WriterGroup:
     def _undo(self, batch: _Batch, error: BaseException, *, is_first: bool) -> None:
         """Undo one part. Where that alone cannot be done, the whole transaction falls, and all are told."""
         if is_first:
-            self._end(batch, None)
+            self._end(batch, None, why=error)
             return
         try:
             run(batch.connection, "ROLLBACK TO SAVEPOINT part")
@@ -153,10 +153,17 @@ class WriterGroup:
             raise
         self._end(batch, None, is_committed=True)
 
-    def _end(self, batch: _Batch, error: BaseException | None, *, is_committed: bool = False) -> None:
-        """Close the transaction, tell everybody in it, and let the next one begin."""
+    def _end(
+        self,
+        batch: _Batch,
+        error: BaseException | None,
+        *,
+        is_committed: bool = False,
+        why: BaseException | None = None,
+    ) -> None:
+        """Close the transaction, tell everybody in it of an error, and let the next one begin."""
         if not is_committed:
-            self._connections.roll_back(batch.connection)
+            self._connections.roll_back(batch.connection, why or error)
         self._batch = None
         batch.error = error
         batch.held.close()

@@ -52,8 +52,8 @@ def find_told(snapshot: Snapshot, id_scope: str, failure_id: str) -> Told | None
 def insert_told(tx: Transaction, told: Told) -> None:
     """Keep a message about a fault, and with it the sight."""
     tx.execute(
-        "INSERT INTO sight (id, failure, id_scope, failure_id, digest, first_at, at, count, said, first_uptime, uptime) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO sight (id, failure, id_scope, failure_id, digest, first_at, at, count, said, first_uptime, "
+        "uptime) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             new_id(tx.now),
             told.failure.id,
@@ -121,9 +121,7 @@ def count_again(tx: Transaction, failure: Failure, at: datetime, times: int) -> 
     return replace(failure, count=failure.count + times, last_at=last_at)
 
 
-def grow(
-    tx: Transaction, told: Told, at: datetime, times: int, uptimes: tuple[int, int] | None = None
-) -> Failure:
+def grow(tx: Transaction, told: Told, at: datetime, times: int, uptimes: tuple[int, int] | None = None) -> Failure:
     """Note that a burst has gone on: what is new in it is a sight by itself, which came after what was told before."""
     # No message can have this id: a line break is refused in one.
     insert_told(tx, replace(told, failure_id=f"{told.failure_id}\n{told.said}"))

@@ -22,6 +22,14 @@ class Answer:
     length: int | None = None
 
 
+def media_type(answer: Answer) -> dict[str, str]:
+    """Say what a body is, as the service does: a problem document, or JSON."""
+    if isinstance(answer.body, bytes):
+        return {}
+    is_problem = answer.status >= 400 and isinstance(answer.body, dict)
+    return {"Content-Type": "application/problem+json" if is_problem else "application/json"}
+
+
 @dataclass(frozen=True)
 class Asked:
     """One request as it arrived."""
@@ -53,7 +61,7 @@ def scripted(*answers: Answer) -> Iterator[ScriptedServer]:
             given = script.answers.pop(0) if len(script.answers) > 1 else script.answers[0]
             content = given.body if isinstance(given.body, bytes) else json.dumps(given.body).encode()
             self.send_response(given.status)
-            for name, value in given.headers.items():
+            for name, value in {**media_type(given), **given.headers}.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(content) if given.length is None else given.length))
             self.end_headers()

@@ -55,7 +55,7 @@ def test_a_second_trade_is_refused_and_leaves_no_file(pratique: Pratique, tmp_pa
 
 @pytest.mark.parametrize(("status", "code"), [(403, 3), (401, 3), (500, 20)])
 def test_a_refusal_leaves_no_file(tmp_path: Path, status: int, code: int) -> None:
-    with scripted(Answer(status, {"code": "no", "detail": "no"})) as server:
+    with scripted(Answer(status, {"code": "forbidden", "detail": "no"})) as server:
         result = join(server.url, tmp_path / "token")
 
     assert result.exit_code == code

@@ -103,7 +103,7 @@ class Acts(Faults):
         node.checks, node.rounds, node.listed = {}, {}, {}
         node.first_list_at = {}
         for fault in self.unattached:  # a node that comes back begins anew: its next list is the first again
-            fault.is_early |= (fault.node, fault.life, fault.boot) == (name, node.life, node.boot)
+            fault.is_early |= bool(fault.slot) and (fault.node, fault.life, fault.boot) == (name, node.life, node.boot)
 
     def waive(self, name: str, kind: str, count: int, until: datetime, now: datetime) -> None:
         """Accept a count; what is missing is let go. A time that is over ends it."""

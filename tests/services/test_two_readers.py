@@ -47,7 +47,9 @@ def read(
 
 def on_record(fleet: Fleet) -> list[tuple[str, int]]:
     with fleet.db.read() as snapshot:
-        return [(str(state), int(count)) for state, count in snapshot.all("SELECT state, count FROM failure ORDER BY id")]
+        return [
+            (str(state), int(count)) for state, count in snapshot.all("SELECT state, count FROM failure ORDER BY id")
+        ]
 
 
 @pytest.fixture(autouse=True)

@@ -122,3 +122,19 @@ def test_a_first_part_that_fails_lets_the_next_begin(db: Database, now: datetime
     set_life(db, now, 1)
 
     assert written(db) == [1]
+
+
+def test_a_connection_on_which_the_database_could_not_answer_is_opened_anew(db: Database, now: datetime) -> None:
+    """SQLite opens a file for reading that it cannot open for writing at that moment, and stays so."""
+    seen = []
+
+    def unavailable() -> None:
+        with db.write(now) as transaction:
+            seen.append(transaction._connection)
+            raise StoreUnavailable("attempt to write a readonly database")
+
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            unavailable()
+
+    assert seen[0] is not seen[1]

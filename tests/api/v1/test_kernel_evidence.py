@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from registry.config import Settings
 from tests.api.conftest import Asker
-from tests.cases.conftest import World, codes, restarted
+from tests.cases.conftest import GAP_SECONDS, World, codes, restarted
 from tests.cases.kernel import (
     CARDS,
     FIRST,
@@ -53,7 +54,8 @@ def test_a_line_and_its_check_are_one_fault(world: World, is_dated: bool) -> Non
     line = at(world.clock.now, xid(79, 2)) if is_dated else since_boot(55, xid(79, 2))
 
     for _ in range(3):
-        look(world, line)
+        looked_at = world.clock.now + timedelta(seconds=GAP_SECONDS - 15)
+        look(world, line, finished_at=looked_at.isoformat())
 
     assert [(one["code"], one["count"]) for one in failures(world)] == [("xid_79", 1)]
     assert len(world.events("failure.recorded")) == 1
