@@ -150,15 +150,16 @@ class Teller:
         except ClientError as error:
             return self._missed(error), None
         if answer.get("report_id") != message["report_id"] or not isinstance(answer.get("admission"), dict):
-            return self._missed(
-                ServerUnreachable(f"{self.client.url} answers, and not to the report it was sent")
-            ), None
+            strange = ServerUnreachable(f"{self.client.url} answers, and not to the report it was sent")
+            return self._missed(strange), None
         self._reached()
         return Fate.TAKEN, answer
 
     def _refused(self, message: Message, error: ProblemAnswer, *, has_waited: bool) -> Fate:
         if error.code == "instance_superseded":
             if message.get("provider_id") == self.sender.provider_id:
+                if not has_waited and "failures" in message:
+                    self.spool.set_aside(json.dumps(message).encode(), error.detail)
                 raise Superseded(error.detail) from error
             self.say(f"a message of the instance {message.get('provider_id')} comes too late: {error.detail}")
             return Fate.NEVER

@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 from tests.collectors.documents import STAMP, xml_document
@@ -66,6 +67,11 @@ class FakeMachine:
         self._booted_at = int(time.time()) - UPTIME_SECONDS
         (self.root / "proc/stat").write_text(f"cpu 1 2 3\nbtime {self._booted_at}\n")
         (self.root / "dev/kmsg").write_text("6,1,0,-;Linux version 6.8.0-1021-aws (buildd@host)\n")
+
+    def set_clock(self, by: timedelta) -> None:
+        """Let somebody set the clock: the kernel then says that the boot began at another time."""
+        moved = self._booted_at + int(by.total_seconds())
+        (self.root / "proc/stat").write_text(f"cpu 1 2 3\nbtime {moved}\n")
 
     def show(self, gpus: Sequence[Gpu]) -> None:
         """Let nvidia-smi print these from now on."""

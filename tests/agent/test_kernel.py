@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -153,6 +153,38 @@ def test_an_empty_log_is_no_log_without_faults(machine: FakeMachine) -> None:
 
     with pytest.raises(PartUnreadable, match="empty"):
         open_log(machine).read()
+
+
+def test_a_line_is_as_old_as_the_kernel_says_whatever_the_clock_showed_at_the_start(machine: FakeMachine) -> None:
+    """A wrong clock is set right, or a right one wrong: what is told from then on is dated by the clock of then."""
+    log = open_log(machine)
+    machine.log_xid(1, 79)
+    (before,) = log.read().failures
+    log._memory.save()
+    machine.set_clock(timedelta(days=400))
+    machine.log_xid(2, 79)
+
+    (after,) = log.read().failures
+    whole = {one.slot: one for one in open_log(machine).read().failures}
+
+    assert before.occurred_at is not None
+    assert after.occurred_at is not None
+    assert timedelta(days=399) < after.occurred_at - before.occurred_at < timedelta(days=401)
+    assert {one.failure_id for one in whole.values()} == {before.failure_id, after.failure_id}
+
+
+def test_the_same_fault_again_is_a_longer_story_to_an_agent_that_begins_anew(machine: FakeMachine) -> None:
+    machine.log_xid(1, 13)
+    (first,) = open_log(machine).read().failures
+    machine.log_xid(1, 13)
+
+    (whole,) = open_log(machine).read().failures
+
+    assert whole.failure_id == first.failure_id
+    assert (first.count, whole.count) == (1, 2)
+    assert whole.last_at is not None
+    assert first.last_at is not None
+    assert whole.last_at > first.last_at
 
 
 @pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="the kernel's own log may not be read here")

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
+from registry.agent import looking
 from registry.agent.looking import Look, Source, longest, look_at
 from registry.collectors.running import ToolFailed, ToolMissing
 from registry.domain.errors import PartUnreadable
@@ -128,3 +130,47 @@ def test_what_the_host_is_comes_along_where_it_is_known() -> None:
     found = seen(says(Findings(host={"dmi": {"serial": "C1"}, "chassis": {}})))
 
     assert found.host == {"dmi": {"serial": "C1"}}
+
+
+def test_faults_of_the_first_source_do_not_wait_for_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "PATIENCE_SECONDS", 0.01)
+    early: list[Look] = []
+    told = threading.Event()
+
+    def hanging() -> Inventory:
+        assert told.wait(10)
+        return Inventory("gpu", GPUS)
+
+    def hurry(found: Look) -> None:
+        early.append(found)
+        told.set()
+
+    failure = ReportedFailure("k", "xid_79", slot=GPUS[0].slot)
+    log = says(Findings(failures=(failure,)))
+
+    found = look_at([log, Source("GPUs", hanging, ())], {}, hurry)
+
+    assert early == [Look(failures=(failure,))]
+    assert (found.failures, found.lists) == ((failure,), {"gpu": GPUS})
+
+
+def test_nobody_hurries_without_faults_or_when_all_answer_at_once() -> None:
+    early: list[Look] = []
+    failing = says(Findings(failures=(ReportedFailure("k", "xid_79"),)))
+
+    look_at([failing, says(Inventory("gpu", GPUS))], {}, early.append)
+    look_at([says(Findings()), says(Inventory("gpu", GPUS))], {}, early.append)
+
+    assert early == []
+
+
+def test_sources_are_read_beside_each_other() -> None:
+    together = threading.Barrier(3)
+
+    def meet() -> Findings:
+        together.wait(10)
+        return Findings()
+
+    found = look_at([Source(name, meet, ("x",)) for name in "abc"], {})
+
+    assert found.troubles == {}

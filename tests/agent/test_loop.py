@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from registry.agent import spool as spools
 from registry.agent.looking import Look
 from registry.agent.loop import DECISION_MAX_AGE, JITTER, PERIOD_SECONDS
-from registry.agent.messages import Span
+from registry.agent.messages import FAULTS_MAX, Span
 from registry.agent.notify import ALIVE, READY, STOPPING
+from registry.agent.telling import Superseded
 from registry.domain.reports import CheckResult, CheckStatus
 from registry.domain.times import parse_rfc3339
-from tests.agent.scripted import Stage, fault, look, make_stage
+from tests.agent.scripted import Stage, decision, fault, look, make_stage, problem
+from tests.clock import NOON
 
 
 @pytest.fixture
@@ -211,3 +216,110 @@ def test_an_answer_without_a_decision_is_no_yes(stage: Stage) -> None:
     assert stage.agent.standing is not None
     assert stage.agent.standing.exit_code == 20
     assert "the server's answer holds no decision" in stage.said
+
+
+def test_a_fault_that_has_gone_on_is_told_again_under_its_id(stage: Stage) -> None:
+    stage.look = look(failures=(fault(13),))
+    stage.round()
+    later = fault(13, count=2, last_at=NOON + timedelta(minutes=8))
+    stage.look = look(failures=(later,))
+
+    stage.round()
+    stage.round()
+
+    told = [one for message in stage.client.taken for one in message.get("failures", ())]
+    assert [(one["failure_id"], one.get("count", 1)) for one in told] == [("kernel-13", 1), ("kernel-13", 2)]
+
+
+def test_more_faults_than_a_report_holds_go_in_several(stage: Stage) -> None:
+    stage.look = look(failures=tuple(fault(13, failure_id=f"k-{at}") for at in range(FAULTS_MAX + 5)))
+
+    stage.round()
+
+    first, second = stage.client.taken
+    assert [len(one["failures"]) for one in (first, second)] == [FAULTS_MAX, 5]
+    assert ("devices" in first, "devices" in second) == (True, False)
+    assert first["report_id"] != second["report_id"]
+    assert first["seq"] < second["seq"]
+
+
+def test_why_a_look_does_not_count_is_said_once_and_stands_in_the_file(tmp_path: Path) -> None:
+    stage = make_stage(tmp_path, file=tmp_path / "decision.json")
+    stage.client.more = {"pass": {"counted": False, "because": "check_not_clean", "detail": "gpu.ecc"}}
+
+    stage.round()
+    stage.round()
+
+    assert [one for one in stage.said if "does not count" in one] == [
+        "this look does not count as a pass: check_not_clean: gpu.ecc"
+    ]
+    assert json.loads((tmp_path / "decision.json").read_text())["pass"]["because"] == "check_not_clean"
+
+
+def test_an_agent_that_yields_to_a_newer_one_leaves_no_admission_behind(tmp_path: Path) -> None:
+    command = ("sh", "-c", f'echo "$DECISION_EXIT_CODE $DECISION_CODES" > {tmp_path}/hook')
+    stage = make_stage(tmp_path, file=tmp_path / "decision.json", command=command)
+    stage.round()
+    stage.client.refusals[""] = problem(409, "instance_superseded")
+
+    with pytest.raises(Superseded) as ended:
+        stage.round()
+    stage.agent.yield_to_newer(ended.value.detail)
+
+    left = json.loads((tmp_path / "decision.json").read_text())
+    assert (left["admitted"], left["exit_code"], left["decision"]) == (False, 14, None)
+    assert (tmp_path / "hook").read_text() == "14 instance_superseded\n"
+
+
+def test_a_node_is_free_until_it_was_admitted_in_this_boot(stage: Stage, tmp_path: Path) -> None:
+    stage.client.is_away = True
+    stage.round()
+    stage.client.is_away, stage.times.seconds = False, stage.times.seconds + 100
+    for codes in (("passes_insufficient",), (), ("device_quarantined",)):
+        stage.client.decision = decision(*codes)
+        stage.round()
+    again = make_stage(tmp_path)
+    again.client.decision = decision("device_quarantined")
+    again.round()
+
+    assert stage.idle.free == [False, True, False, False]
+    assert again.idle.free == [False]
+
+
+def test_faults_that_hurry_are_told_as_a_part_of_the_round_and_not_twice(stage: Stage) -> None:
+    plain = stage.agent.look
+
+    def slow() -> Look:
+        stage.agent.hurry(look(lists={}, failures=(fault(),)))
+        return plain()
+
+    stage.agent.look = slow
+    stage.look = look(failures=(fault(),))
+    stage.round()
+
+    early, whole = stage.client.taken
+    assert [one["code"] for one in early["failures"]] == ["xid_79"]
+    assert "devices" not in early
+    assert "failures" not in whole
+    assert early["run_id"] == whole["run_id"]
+
+
+def test_a_fault_that_no_disk_took_is_told_again_by_the_next_agent(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    stage.client.is_away = True
+    stage.look = look(failures=(fault(),))
+    with monkeypatch.context() as full:
+        full.setattr(spools, "write_whole", refuse)
+        stage.round()
+        stage.round()
+    assert [entry.is_fault for entry in stage.spool.waiting(9)] == [True]
+
+    again = make_stage(tmp_path)
+    again.look = stage.look
+    again.round()
+
+    assert [one["code"] for one in again.last["failures"]] == ["xid_79"]

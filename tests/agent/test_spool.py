@@ -160,3 +160,64 @@ def test_one_that_only_memory_holds_is_forgotten_when_it_was_sent(
     spool.remove(spool.waiting(1)[0])
 
     assert len(spool) == 0
+
+
+def full_after(monkeypatch: pytest.MonkeyPatch, spool: Spool, room: int) -> None:
+    """Let the disk hold so many bytes of messages."""
+    write = spools.write_whole
+
+    def limited(path: Path, content: bytes, begun: Path, mode: int = 0o600) -> None:
+        if sum(one.stat().st_size for one in spool.folder.iterdir() if one.is_file()) + len(content) > room:
+            raise OSError(28, "No space left on device")
+        write(path, content, begun, mode)
+
+    monkeypatch.setattr(spools, "write_whole", limited)
+
+
+def test_on_a_full_disk_calm_reports_are_given_up_for_a_fault(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    full_after(monkeypatch, spool, 120)
+    for number in range(3):
+        spool.put(b"%d" % number * 30, is_fault=False)
+
+    spool.put(b"f" * 40, is_fault=True)
+
+    assert bodies(Spool(spool.folder, say=said.append)) == [b"f" * 40, b"2" * 30]
+    assert not spool.is_holding
+
+
+def test_a_fault_that_is_too_large_for_the_disk_is_kept_bare(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_after(monkeypatch, spool, 60)
+
+    spool.put(b"f" * 100, is_fault=True, bare=b"bare")
+
+    assert bodies(Spool(spool.folder, say=print)) == [b"bare"]
+    assert not spool.is_holding
+
+
+@pytest.mark.parametrize("name", ["12a.fault", "0001.calm.spoilt", "notes.txt", "１.fault"])
+def test_a_file_of_an_odd_name_is_set_aside_and_named(tmp_path: Path, name: str, said: list[str]) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "000000000007.fault").mkdir()
+
+    spool = Spool(tmp_path, say=said.append)
+    spool.put(b"whole", is_fault=True)
+
+    assert bodies(spool) == [b"whole"]
+    assert sorted(one.name for one in (tmp_path / "set-aside").iterdir()) == sorted([name, "000000000007.fault"])
+    assert sum(name in sentence for sentence in said) == 1
+
+
+def test_what_is_set_aside_is_kept_and_bounded(spool: Spool, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spools, "ASIDE_MAX", 2)
+    spool.put(b"waited", is_fault=True)
+
+    spool.set_aside(spool.waiting(1)[0], "no")
+    for body in (b"second", b"third"):
+        spool.set_aside(body, "no")
+
+    kept = sorted((spool.folder / "set-aside").iterdir())
+    assert [one.read_bytes() for one in kept] == [b"second", b"third"]
+    assert len(spool) == 0
+    assert all(sentence.endswith(": no") for sentence in said)

@@ -235,3 +235,48 @@ def test_it_says_once_that_the_server_is_away_and_once_that_it_is_back(stage: St
     about = [sentence for sentence in stage.said if "server" in sentence]
     assert len(about) == 2
     assert about[1] == "http://server answers again; 5 messages wait"
+
+
+@pytest.mark.parametrize("answer", [{"status": "ok"}, {"report_id": "another", "admission": {}}, {"report_id": True}])
+def test_an_answer_that_is_not_to_the_report_has_not_taken_it(stage: Stage, answer: dict[str, object]) -> None:
+    stage.look = look(failures=(fault(),))
+    stage.client.report = lambda *_, **__: answer  # type: ignore[method-assign]
+
+    stage.round()
+
+    assert kinds(stage) == [".fault"]
+    assert stage.agent.standing is None or stage.agent.standing.decision is None
+
+
+def test_what_is_given_up_is_kept_aside_whole(stage: Stage) -> None:
+    stage.look = look(failures=(fault(31),))
+    stage.client.refusals["xid_31"] = problem(422, "invalid_field")
+
+    stage.round()
+
+    kept = [json.loads(path.read_bytes()) for path in sorted((stage.spool.folder / "set-aside").iterdir())]
+    assert ["devices" in one for one in kept] == [False, True]
+    assert {one["failures"][0]["code"] for one in kept} == {"xid_31"}
+
+
+@pytest.mark.parametrize("body", [b"[1]", b"no json", b"[" * 100_000, b'{"report_id": "r", "failures": ["x"]}', b"{}"])
+def test_a_kept_file_that_holds_no_report_is_set_aside_and_the_rest_goes_on(stage: Stage, body: bytes) -> None:
+    stage.spool.put(body, is_fault=True)
+    stage.spool.put(json.dumps({"report_id": "r2"}).encode(), is_fault=True)
+
+    stage.round()
+
+    assert stage.last["report_id"] == "r2"
+    assert len(stage.spool) == 0
+    assert any("it holds no report" in sentence for sentence in stage.said)
+
+
+def test_no_server_makes_an_agent_wait_until_its_node_is_stale(stage: Stage) -> None:
+    stage.client.refusals[""] = problem(503, "store_unavailable", retry_after=3600)
+    stage.round(0)
+    stage.client.refusals.clear()
+    begun = stage.times.seconds
+    while not stage.client.taken:
+        stage.round(33)
+
+    assert stage.times.seconds - 33 - begun < 120
