@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from registry.config import SETTING_NAMES, AgentSettings, ConfigError
 from tests.agent.machine import FakeMachine
+from tests.cli.scripted import Answer, scripted
 from tests.project import ROOT
 
 SERVER = {"PRATIQUE_URL": "http://127.0.0.1:9", "PRATIQUE_TOKEN": "prq_node_x"}
@@ -82,6 +89,85 @@ def test_it_loads_neither_the_servers_libraries_nor_what_draws_on_terminals() ->
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert loaded.stdout.strip() == ""
+
+
+FOREIGN = {"Content-Type": "application/json"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (Answer(404, {"code": 404, "message": "no route"}, FOREIGN), 20),
+        (Answer(200, {"status": "ok"}), 20),
+        (Answer(409, {"code": "instance_superseded", "detail": "i-2 came after."}), 14),
+    ],
+    ids=["foreign", "ok", "superseded"],
+)
+def test_one_round_ends_with_what_the_answer_is_worth(machine: FakeMachine, answer: Answer, code: int) -> None:
+    with scripted(answer) as server:
+        done = once(machine, PRATIQUE_URL=server.url)
+
+    left = json.loads(machine.decision.read_text())
+    assert (done.returncode, left["admitted"], left["exit_code"]) == (code, False, code), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_look_from_here_that_a_proxy_refuses_is_no_decision(machine: FakeMachine) -> None:
+    command = [sys.executable, "-m", "registry.main", "admit", "node-a", "--here"]
+    with scripted(Answer(400, {"code": 400, "message": "bad request"}, FOREIGN)) as server:
+        environment = machine.environment(PRATIQUE_URL=server.url, PRATIQUE_TOKEN="prq_node_x")
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 20, done.stderr
+
+
+@pytest.mark.slow
+def test_told_to_stop_it_lets_the_command_end_what_it_does(machine: FakeMachine, tmp_path: Path) -> None:
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/begun\nsleep 1\ntouch {tmp_path}/done\n")
+    hook.chmod(0o755)
+    body = {"node": "node-a", "admitted": False, "disposition": "hold", "reasons": []}
+    command = machine.command("node-a", "--on-change", str(hook))
+    with (
+        echoing(body) as url,
+        subprocess.Popen(command, env=machine.environment(**{**SERVER, "PRATIQUE_URL": url})) as it,
+    ):
+        until = time.monotonic() + 20
+        while not (tmp_path / "begun").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        it.terminate()
+        assert it.wait(20) == 0
+
+    assert (tmp_path / "done").exists()
+
+
+@contextmanager
+def echoing(decision: dict[str, Any]) -> Iterator[str]:
+    """Run a server that takes every report, with this decision."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            content = json.dumps({"report_id": sent["report_id"], "admission": decision}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @pytest.mark.slow

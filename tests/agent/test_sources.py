@@ -210,6 +210,22 @@ def test_a_diagnostic_ends_with_the_agent(fake: FakeMachine, tmp_path: Path) -> 
     assert not Path(f"/proc/{int((tmp_path / 'pid').read_text())}").exists()
 
 
+@pytest.mark.parametrize(
+    ("level", "is_free", "is_anytime", "begins"),
+    [(1, False, False, True), (2, False, False, False), (2, True, False, True), (4, False, True, True)],
+)
+def test_a_diagnostic_that_wants_the_gpus_for_itself_begins_on_a_free_node_or_when_told(
+    fake: FakeMachine, *, level: int, is_free: bool, is_anytime: bool, begins: bool
+) -> None:
+    memory, times = Memory(fake.root / "m", "b"), FakeTimes()
+    beside = Diagnosis(fake.root, Tools(), level=level, memory=memory, times=times, lists=dict, is_anytime=is_anytime)
+
+    beside.start("run", is_free=is_free)
+
+    assert (beside._thread is not None) is begins
+    beside.end()
+
+
 def test_nobody_who_did_not_ask_gets_a_diagnostic(fake: FakeMachine) -> None:
     beside = Diagnosis(fake.root, Tools(), level=0, memory=Memory(fake.root / "m", "b"), times=FakeTimes(), lists=dict)
 

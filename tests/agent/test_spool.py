@@ -196,7 +196,7 @@ def test_a_fault_that_is_too_large_for_the_disk_is_kept_bare(spool: Spool, monke
     assert not spool.is_holding
 
 
-@pytest.mark.parametrize("name", ["12a.fault", "0001.calm.spoilt", "notes.txt", "１.fault"])
+@pytest.mark.parametrize("name", ["12a.fault", "0001.calm.spoilt", "notes.txt", "\uff11.fault"])
 def test_a_file_of_an_odd_name_is_set_aside_and_named(tmp_path: Path, name: str, said: list[str]) -> None:
     (tmp_path / name).write_bytes(b"x")
     (tmp_path / "000000000007.fault").mkdir()

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +83,41 @@ def test_an_answer_that_is_no_decision_is_no_yes(answer: Answer, expected: int) 
     assert code == expected
     assert out == ""
     assert err.startswith("pratique: ")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://", "http://[::1", "http://host:99999", "http://a..b", "http://ho st", "https://:443", "http://h:0"],
+)
+def test_an_address_that_can_be_none_is_a_usage_error(url: str) -> None:
+    code, _, err = ask(url)
+
+    assert (code, "The address" in err) == (2, True)
+
+
+def test_a_silent_server_is_waited_for_as_long_as_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.client.LEAST_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        before = time.monotonic()
+        code, _, err = ask(f"http://127.0.0.1:{silent.getsockname()[1]}", "--wait", "1s")
+
+    assert (code, "timed out" in err) == (20, True)
+    assert time.monotonic() - before < 3
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "No such file"), (b"\n", "is empty"), (b"a b", "one token"), (b"\xff", "no text")]
+)
+def test_a_token_file_that_is_of_no_use_is_named_with_the_reason(
+    tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+
+    code, _, err = ask("http://127.0.0.1:9", "--token-file", str(file))
+
+    assert (code, str(file) in err, reason in err) == (2, True, True)
 
 
 @pytest.mark.slow

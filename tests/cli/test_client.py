@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from registry.client import Client, NotAuthorised, ProblemAnswer, ServerUnreachable, pause_before
+from registry.client import Client, ClientError, NotAuthorised, ProblemAnswer, ServerUnreachable, pause_before
 from tests.cli.scripted import Answer, scripted
 
 DECISION = {"node": "node-a", "admitted": True, "disposition": "admit", "reasons": []}
@@ -163,3 +167,126 @@ def test_pauses_grow_and_end_and_follow_the_server() -> None:
     assert pause_before(20) == 30.0
     assert pause_before(0, 7.0) == 7.0
     assert pause_before(0, 86_400.0) == 30.0
+
+
+@contextmanager
+def dripping(begin: bytes) -> Iterator[str]:
+    """Run a server that begins an answer and goes on with a blank every 50 ms."""
+    over = threading.Event()
+
+    def drip(line: socket.socket) -> None:
+        with line, suppress(OSError):
+            line.recv(65_536)
+            line.sendall(begin)
+            while not over.wait(0.05):
+                line.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+
+        def serve() -> None:
+            with suppress(OSError):
+                while not over.is_set():
+                    drip(server.accept()[0])
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        over.set()
+
+
+BEGUN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
+
+
+@pytest.mark.parametrize("begin", [BEGUN + b"\r\n", BEGUN + b"X-Slow: "], ids=["body", "headers"])
+def test_a_server_that_never_ends_its_answer_is_given_up(begin: bytes) -> None:
+    with dripping(begin) as url:
+        client = Client(url, "prq_test", retries=0, answer_seconds=0.3)
+        threads = threading.active_count()
+        before = time.monotonic()
+
+        with pytest.raises(ServerUnreachable, match="timed out"):
+            client.get("nodes")
+
+        assert time.monotonic() - before < 2
+        while threading.active_count() > threads and time.monotonic() - before < 5:
+            time.sleep(0.01)
+        assert threading.active_count() <= threads
+
+
+def test_an_agent_that_is_told_to_stop_waits_for_no_answer() -> None:
+    with dripping(BEGUN) as url:
+        client = Client(url, "prq_test", retries=0, is_stopping=lambda: True)
+        before = time.monotonic()
+
+        with pytest.raises(ServerUnreachable, match="is stopping"):
+            client.get("nodes")
+
+        assert time.monotonic() - before < 2
+
+
+def test_no_try_begins_that_the_time_of_all_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.client.LEAST_SECONDS", 0.2)
+    with dripping(BEGUN) as url:
+        client = Client(url, "prq_test", until=time.monotonic())
+        before = time.monotonic()
+
+        with pytest.raises(ServerUnreachable):
+            client.get("nodes")
+
+        assert time.monotonic() - before < 2
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        Answer(401, {"code": None, "errors": [1]}, {"Content-Type": "application/json"}),
+        Answer(404, {"code": 404, "message": "no route"}, {"Content-Type": "application/json"}),
+        Answer(400, {"code": "malformed_body"}, {"Content-Type": "application/json"}),
+        Answer(422, {"code": "blocked_by_waf"}),
+        Answer(422, b"[" * 200_000, {"Content-Type": "application/problem+json"}),
+        Answer(200, b"[" * 200_000),
+    ],
+    ids=["null", "number", "json", "code", "deep-problem", "deep"],
+)
+def test_only_a_problem_with_a_code_of_ours_is_the_servers_own_word(foreign: Answer) -> None:
+    with scripted(foreign) as server, pytest.raises(ServerUnreachable):
+        client_of(server.url).get("nodes")
+
+
+def test_errors_that_are_no_fields_are_passed_over() -> None:
+    refusal = Answer(422, {"code": "invalid_field", "errors": ["some text", {"pointer": "/a"}]})
+
+    with scripted(refusal) as server, pytest.raises(ProblemAnswer) as raised:
+        client_of(server.url).get("nodes")
+
+    assert [one.pointer for one in raised.value.errors] == ["/a"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [
+        (Answer(503, BUSY.body, {"Retry-After": "7"}), 7.0),
+        (Answer(503, BUSY.body, {"Retry-After": "\xb2"}), None),
+        (Answer(503, BUSY.body, {"Retry-After": "soon"}), None),
+        (Answer(503, b"<html>", {"Retry-After": "3600"}), None),
+        (Answer(503, {"code": 1}, {"Retry-After": "3600"}), None),
+    ],
+)
+def test_a_pause_is_taken_from_the_servers_own_word_alone(answer: Answer, seconds: float | None) -> None:
+    with scripted(answer) as server, pytest.raises(ClientError) as raised:
+        client_of(server.url, retries=0).get("nodes")
+
+    assert raised.value.retry_after == seconds
+
+
+@pytest.mark.parametrize("body", [{"status": "ok"}, {"report_id": "r2", "admission": DECISION}, {"report_id": "r1"}])
+def test_a_report_is_taken_by_whoever_names_it_and_decides(body: dict[str, object]) -> None:
+    with scripted(Answer(200, body)) as server, pytest.raises(ServerUnreachable):
+        client_of(server.url).report("node-a", {"report_id": "r1"})
+
+
+@pytest.mark.parametrize("body", [{"status": "ok"}, {**DECISION, "admitted": "yes"}, {**DECISION, "reasons": ["x"]}])
+def test_what_decides_nothing_is_no_decision(body: dict[str, object]) -> None:
+    with scripted(Answer(200, body)) as server, pytest.raises(ServerUnreachable, match="no decision"):
+        client_of(server.url).admission("node-a")

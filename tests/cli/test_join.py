@@ -71,3 +71,12 @@ def test_no_trade_is_made_for_a_token_that_cannot_be_kept(tmp_path: Path, place:
     assert result.exit_code == 2
     assert server.asked == []
     assert (tmp_path / "token").read_text() == "something else"
+
+
+@pytest.mark.parametrize("body", [{"status": "ok"}, {"token": 5}, {"token": "a\nb"}, b"[" * 100_000, [1]])
+def test_an_answer_without_a_token_is_none_and_leaves_no_file(tmp_path: Path, body: object) -> None:
+    with scripted(Answer(201, body)) as server:
+        result = join(server.url, tmp_path / "token")
+
+    assert (result.exit_code, result.stderr.startswith("pratique: ")) == (20, True)
+    assert not (tmp_path / "token").exists()

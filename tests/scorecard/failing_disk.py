@@ -121,12 +121,11 @@ def main() -> None:
     disk.disk_arm.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
     run_one(template, disk, (0, 0, 0, 0))
     calls = {kind: disk.disk_counted(number) for kind, number in KINDS.items()}
-    plan = [(KINDS[kind], error, at) for kind, most in calls.items() for error in ERRORS for at in range(1, most + 1)]
-    random = Random(seed)
-    random.shuffle(plan)
+    places = [(KINDS[kind], at) for kind, most in calls.items() for at in range(1, most + 1)]
+    plan = [(kind, error, at, many) for kind, at in places for error in ERRORS for many in COUNTS]
+    Random(seed).shuffle(plan)
     for trial in range(count):
-        kind, error, at = plan[trial % len(plan)]
-        print(json.dumps(run_one(template, disk, (kind, error, at, random.choice(COUNTS)))), flush=True)  # noqa: T201
+        print(json.dumps(run_one(template, disk, plan[trial % len(plan)])), flush=True)  # noqa: T201
 
 
 def run_one(template: Path, disk: Any, fault: tuple[int, int, int, int]) -> dict[str, dict[str, int]]:
