@@ -121,9 +121,7 @@ def _live(db: Database, events: int, pepper: bytes, now: datetime) -> None:
     assert answer["admission"]["admitted"], answer
 
 
-def report_said(
-    number: int, report_id: str, tags: dict[int, str] | None = None
-) -> tuple[Glance, Callable[[], Report]]:
+def report_said(number: int, report_id: str, tags: dict[int, str] | None = None) -> tuple[Glance, Callable[[], Report]]:
     """The report of a machine as the door reads it: at a glance, and in full."""
     raw = json.dumps(machine.report(number, report_id, tags=tags)).encode()
     body, name = json.loads(raw), machine.node_name(number)
