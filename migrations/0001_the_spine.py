@@ -123,8 +123,9 @@ TABLES = (
         target_key TEXT NOT NULL, target TEXT NOT NULL, scope TEXT, match TEXT NOT NULL, reason TEXT NOT NULL,
         cause TEXT, ticket TEXT,
         release_policy TEXT NOT NULL, is_permanent BIGINT NOT NULL, is_drain BIGINT NOT NULL, opened_at BIGINT NOT NULL,
-        review_at BIGINT, expires_at BIGINT, fault_at BIGINT, fault_boot TEXT, restart_at BIGINT, clean_runs BIGINT NOT NULL,
-        released_at BIGINT, released_by TEXT, release_reason TEXT, evidence TEXT NOT NULL)""",
+        review_at BIGINT, expires_at BIGINT, fault_at BIGINT, fault_boot TEXT, restart_at BIGINT,
+        clean_runs BIGINT NOT NULL, released_at BIGINT, released_by TEXT, release_reason TEXT,
+        evidence TEXT NOT NULL)""",
     "CREATE UNIQUE INDEX quarantine_open ON quarantine (target_key, owner) WHERE state = 'open'",
     "CREATE INDEX quarantine_state ON quarantine (state, id)",
     "CREATE INDEX quarantine_expiry ON quarantine (expires_at) WHERE state = 'open' AND release_policy = 'at_expiry'",
@@ -143,9 +144,10 @@ TABLES = (
     # Holds that rules wanted and the breaker did not let through. They bind as holds do, and block under another name.
     """CREATE TABLE withheld (
         id TEXT PRIMARY KEY, owner TEXT NOT NULL, target_kind TEXT NOT NULL, target_key TEXT NOT NULL,
-        match TEXT NOT NULL, failure TEXT NOT NULL REFERENCES failure(id), reason TEXT NOT NULL, limited_by TEXT NOT NULL,
-        release_policy TEXT NOT NULL, opened_at BIGINT NOT NULL, fault_at BIGINT NOT NULL, fault_boot TEXT, restart_at BIGINT,
-        clean_runs BIGINT NOT NULL, ended_at BIGINT, ended_by TEXT, end_reason TEXT)""",
+        match TEXT NOT NULL, failure TEXT NOT NULL REFERENCES failure(id), reason TEXT NOT NULL,
+        limited_by TEXT NOT NULL, release_policy TEXT NOT NULL, opened_at BIGINT NOT NULL, fault_at BIGINT NOT NULL,
+        fault_boot TEXT, restart_at BIGINT, clean_runs BIGINT NOT NULL, ended_at BIGINT, ended_by TEXT,
+        end_reason TEXT)""",
     "CREATE UNIQUE INDEX withheld_open ON withheld (target_key, owner) WHERE ended_at IS NULL",
     "CREATE INDEX withheld_failure ON withheld (failure) WHERE ended_at IS NULL",
     """CREATE TABLE withheld_target (

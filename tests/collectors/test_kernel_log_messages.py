@@ -29,8 +29,10 @@ from tests.collectors.kernel_logs import APPLICATION, OFF_BUS, SLOT, evidence, o
         ("nvidia 0000:5a:00.0: probe with driver nvidia failed with error -1", "gpu.init_failed", SLOT),
         ("nvidia: probe of 000a:00:00.0 failed with error -22", "gpu.init_failed", "000a:00:00.0"),
         (
-            "NVRM: The NVIDIA GPU 0000:5a:00.0 (PCI ID: 10de:2330) installed in this system is not supported by the "
-            "NVIDIA 580 driver release.",
+            (
+                "NVRM: The NVIDIA GPU 0000:5a:00.0 (PCI ID: 10de:2330) installed in this system is not supported "
+                "by the NVIDIA 580 driver release."
+            ),
             "gpu.init_failed",
             SLOT,
         ),

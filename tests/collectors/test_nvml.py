@@ -300,7 +300,7 @@ class SramStatus(Structure):
         (Fail("NVML_ERROR_ARGUMENT_VERSION_MISMATCH"), None, CheckStatus.PASS),
         (Fail("NVML_ERROR_UNKNOWN"), None, CheckStatus.UNKNOWN),
     ],
-    ids=str,
+    ids=("over", "below", "unsupported", "other version", "unknown"),
 )
 def test_the_srams_threshold_is_asked_for(
     collect: Callable[..., Inventory | None], exceeded: int | Fail, reading: str | None, status: CheckStatus

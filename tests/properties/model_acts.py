@@ -30,7 +30,7 @@ class Acts(Faults):
         if not binds:
             return "refused"
         self.sweep(now)  # opening tidies up first
-        hold = Hold("", owner, key, binds, ends, is_place, now, permanent, expires_at, drain, of_node=of_node)
+        hold = Hold("", owner, key, binds, ends, is_place, now, None, permanent, expires_at, drain, of_node=of_node)
         held = next((one for one in self.holds if one.owner == owner and one.binds & binds), None)
         if held is not None:
             if not asks_for_more(hold, held):
