@@ -110,6 +110,8 @@ class ReportedFailure:
     evidence: Mapping[str, Any] | None = None
     count: int = 1
     last_at: datetime | None = None
+    slow_by: timedelta = timedelta(0)
+    """How far the clock that these times were read from is behind ours, as the message that brought them shows."""
 
     @property
     def lasted(self) -> timedelta:

@@ -147,6 +147,7 @@ def go_on(
             reported,
             failure_id=f"{reported.failure_id[:230]}-{known.said + times}",
             occurred_at=at if reported.occurred_at else None,
+            slow_by=timedelta(0),
             count=times,
         )
         told = Message(later, located, actor, known.id_scope, known.digest, is_of_report=located.boot is not None)
@@ -161,12 +162,13 @@ def go_on(
 
 def _seen_at(tx: Transaction, reported: ReportedFailure) -> datetime:
     """When the fault was last seen: the reporter's claim, but never later than its receipt."""
-    return min(reported.last_at or reported.occurred_at or tx.now, tx.now)
+    claimed = reported.last_at or reported.occurred_at
+    return tx.now if claimed is None else min(claimed + reported.slow_by, tx.now)
 
 
 def _first_at(reported: ReportedFailure, at: datetime) -> datetime:
     """When what is told began. A log without dates still tells how far apart its lines are."""
-    return min(reported.occurred_at, at) if reported.occurred_at else at - reported.lasted
+    return min(reported.occurred_at + reported.slow_by, at) if reported.occurred_at else at - reported.lasted
 
 
 def _told(failure: Failure, told: Message, at: datetime, times: int) -> Told:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -136,18 +136,26 @@ def _is_late(arrival: Arrival, report: Report) -> bool:
 def _keep_evidence(tx: Transaction, arrival: Arrival, report: Report, actor: Actor, policy: Policy) -> Verdict:
     """Put the faults of a late message on record, and nothing else."""
     report = as_listed(tx, arrival, report)
-    _record_failures(tx, arrival, report, actor, policy)
+    _record_failures(tx, arrival, report, actor, policy, slow_by=timedelta(0))  # how long it waited is not known
     take_late_findings(tx, arrival, report, actor, policy)
     return Verdict(counted=False, because=Because.NOT_CURRENT, detail="boot" if arrival.is_past else "seq")
 
 
-def _record_failures(tx: Transaction, arrival: Arrival, report: Report, actor: Actor, policy: Policy) -> None:
+def _slow_by(report: Report, policy: Policy, now: datetime) -> timedelta:
+    """How far a node's clock is behind ours: what was seen a moment ago must not count as from before a release."""
+    behind = now - report.sent_at if report.sent_at else timedelta(0)
+    return behind if behind > timedelta(seconds=policy.future_tolerance_seconds) else timedelta(0)
+
+
+def _record_failures(
+    tx: Transaction, arrival: Arrival, report: Report, actor: Actor, policy: Policy, *, slow_by: timedelta
+) -> None:
     """Record the faults of a report. They work on the node's saved row, so it is saved before and read again after."""
     if not report.failures:
         return
     nodes.save_state(tx, arrival.state)
     for failure in report.failures:
-        seen_here = replace(failure, node=report.node)
+        seen_here = replace(failure, node=report.node, slow_by=slow_by)
         try:
             _record_failure(tx, arrival, seen_here, actor, policy)
         except (NotFound, Forbidden, DeviceAmbiguous):
@@ -192,7 +200,7 @@ def _apply(
     if not is_old:
         taken = take_list(tx, arrival, seen, read, covers, expected, actor=actor, policy=policy)
     report = as_listed(tx, arrival, report)
-    _record_failures(tx, arrival, report, actor, policy)
+    _record_failures(tx, arrival, report, actor, policy, slow_by=_slow_by(report, policy, tx.now))
     heated = () if is_old else heat.judge(tx, arrival.state, covers, policy)
     results = () if is_old else (*runs.reported_checks(report), *taken.derived, *heated)
     results = with_settled(tx, arrival, report, results, policy)
