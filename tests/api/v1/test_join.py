@@ -141,7 +141,7 @@ def test_a_second_trade_is_409_under_the_same_idempotency_key_too_and_an_event(a
     assert first.json["token"] not in again.text
     (event,) = admin.get("/v1/events?type=join.refused").json["items"]
     assert event["data"]["because"] == "already_joined"
-    assert event["actor"] == {"kind": "operator", "name": "pool"}
+    assert event["actor"] == {"kind": "node", "name": "gpu-1"}
 
 
 def test_revoking_the_token_of_an_instance_frees_it(app: Flask, admin: Asker) -> None:
