@@ -25,6 +25,15 @@ from registry.services import keys, tokens
 
 WORKERS = 4
 START_SECONDS = 60.0
+POLICY = """\
+[thresholds]
+breaker_fleet_percent = 100
+breaker_profile_percent = 100
+breaker_zone_percent = 100
+breaker_limit_min = 1000
+breaker_permanent_min = 1000
+"""
+"""All tests share one server and one small fleet, in which the breaker would see an outage."""
 TIMEOUT_SECONDS = 60.0
 PASS_GAP_SECONDS = 0
 """The tests' rounds follow one another at once."""
@@ -78,9 +87,12 @@ class LiveServer:
 
     def __init__(self, folder: Path, database_url: str) -> None:
         self.folder = folder
+        policy = folder / "policy.toml"
+        policy.write_text(POLICY)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}
         own = {
             "PRATIQUE_DATA_DIR": str(folder),
+            "PRATIQUE_POLICY_FILE": str(policy),
             "PRATIQUE_DATABASE_URL": database_url,
             "PRATIQUE_PASS_GAP_SECONDS": str(PASS_GAP_SECONDS),
             "PRATIQUE_SECRET_KEY": "5" * 64,

@@ -35,7 +35,7 @@ class Promises:
     released: set[str] = field(default_factory=set)
     failures: set[str] = field(default_factory=set)
     lost: int = 0
-    prefixes: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ("",)
     """How the ids of our failures begin: other tests, on the same server, tell of theirs."""
     guard: threading.Lock = field(default_factory=threading.Lock)
 
