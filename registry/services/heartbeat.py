@@ -52,8 +52,8 @@ def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetim
             return Heard()
         covers = covered(state, seen)
         heard = Heard(is_known=is_known_list(state, seen, covers) and is_known_firmware(state, seen, covers))
-        is_same = _is_same(state, seen, policy) and _is_told(snapshot, report, now)
-        told = _move_on(snapshot, state, seen, policy, now) if is_same else None
+        is_same = _is_same(state, seen, covers, policy) and _is_told(snapshot, report, now)
+        told = _move_on(snapshot, state, seen, covers, policy, now) if is_same else None
     if told is None:
         return heard
     try:
@@ -63,9 +63,9 @@ def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetim
         return heard  # the full way sees what the others did
 
 
-def _is_same(state: NodeState, seen: Glance, policy: Policy) -> bool:
+def _is_same(state: NodeState, seen: Glance, covers: frozenset[str], policy: Policy) -> bool:
     report = seen.report
-    known = state.digest.get(key_of(covered(state, seen)))
+    known = state.digest.get(key_of(covers))
     if known is None or known["policy"] != policy.digest or known["said"] != seen.said:
         return False
     if report.host or has_counted(report) or is_log_failing(report):
@@ -92,7 +92,7 @@ def covered(state: NodeState, seen: Glance) -> frozenset[str]:
 
 
 def _move_on(
-    snapshot: Snapshot, state: NodeState, seen: Glance, policy: Policy, now: datetime
+    snapshot: Snapshot, state: NodeState, seen: Glance, covers: frozenset[str], policy: Policy, now: datetime
 ) -> dict[str, Any] | None:
     """Count the round, if that takes no event, and answer. A hold, a reset or a pass that counts needs the full way."""
     facts = load_facts(snapshot, seen.report.node, policy=policy, now=now)
@@ -103,7 +103,7 @@ def _move_on(
         or effective_have(state.have, facts.silence_seconds, policy) < state.have
     ):
         return None  # other lists may have been matched meanwhile as if this node were gone
-    report, covers = seen.report, covered(state, seen)
+    report = seen.report
     heated = heat.unchanged(state, seen, covers, policy, now)
     if heated is None:
         return None

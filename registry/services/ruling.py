@@ -162,20 +162,10 @@ def _hold(
         return
     if already is not None:
         end(tx, already, reason=SUPERSEDED, actor=SYSTEM)
-    template = Hold(
-        id="",
-        owner=wanted.owner,
-        target_kind=target.kind,
-        target_key=target.key,
-        reason=wanted.reason,
-        opened_at=tx.now,
-        cause=wanted.cause,
-        release_policy=wanted.release_policy,
-    )
     record = lay(
         tx,
         target,
-        template,
+        _template(target, wanted, tx.now),
         asked=asked,
         evidence=evidence,
         actor=wanted.owner,
@@ -187,6 +177,19 @@ def _hold(
     standing = withheld.find_standing(tx, target.key, wanted.owner)
     if standing is not None:
         end_withheld(tx, standing, reason=f"opened as {record.hold.id}", actor=SYSTEM)
+
+
+def _template(target: Target, wanted: RuleHold, now: datetime) -> Hold:
+    return Hold(
+        id="",
+        owner=wanted.owner,
+        target_kind=target.kind,
+        target_key=target.key,
+        reason=wanted.reason,
+        opened_at=now,
+        cause=wanted.cause,
+        release_policy=wanted.release_policy,
+    )
 
 
 def _set_back(tx: Transaction, already: HoldRecord, fault_at: datetime, fault_boot: str | None) -> None:

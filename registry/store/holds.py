@@ -245,16 +245,18 @@ def find_open_by_owner(snapshot: Snapshot, binds: Iterable[tuple[str, str]], own
 
 def newest_release_by_person(snapshot: Snapshot, binds: Iterable[tuple[str, str]]) -> datetime | None:
     """Return when a person last released a hold on any of these."""
-    newest: int | None = None
-    for kind, ref in binds:
-        row = snapshot.one(
-            "SELECT MAX(q.released_at) FROM hold_target t JOIN quarantine q ON q.id = t.quarantine_id "
-            "WHERE t.kind = ? AND t.ref = ? AND q.released_by LIKE ?",
-            (kind, ref, "operator:%"),
-        )
-        if row and row[0] is not None:
-            newest = max(newest or 0, row[0])
-    return from_micros(newest)
+    return newest_by_person(
+        snapshot,
+        "SELECT MAX(q.released_at) FROM hold_target t JOIN quarantine q ON q.id = t.quarantine_id "
+        "WHERE t.kind = ? AND t.ref = ? AND q.released_by LIKE ?",
+        binds,
+    )
+
+
+def newest_by_person(snapshot: Snapshot, sql: str, binds: Iterable[tuple[str, str]]) -> datetime | None:
+    """Return the newest time that a statement finds for any of these: it takes kind, reference and a person's actor."""
+    found = (snapshot.one(sql, (*bind, "operator:%")) for bind in binds)
+    return from_micros(max((row[0] for row in found if row and row[0] is not None), default=None))
 
 
 def rule_releases(snapshot: Snapshot, binds: Iterable[tuple[str, str]], *, besides: str) -> list[datetime]:

@@ -12,6 +12,7 @@ from registry.domain.actors import Actor
 from registry.domain.quarantine import HoldMatch, ReleasePolicy, TargetKind
 from registry.store.database import Snapshot, Transaction, from_micros, to_micros
 from registry.store.devices import in_chunks
+from registry.store.holds import newest_by_person
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +170,9 @@ def _get(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, WithheldRecord]:
 
 def newest_dismissal(snapshot: Snapshot, binds: Iterable[tuple[str, str]]) -> datetime | None:
     """Return when a person last said that withheld evidence against any of these is settled."""
-    newest: int | None = None
-    for kind, ref in binds:
-        row = snapshot.one(
-            "SELECT MAX(w.ended_at) FROM withheld_target t JOIN withheld w ON w.id = t.withheld_id "
-            "WHERE t.kind = ? AND t.ref = ? AND w.ended_by LIKE ?",
-            (kind, ref, "operator:%"),
-        )
-        if row and row[0] is not None:
-            newest = max(newest or 0, row[0])
-    return from_micros(newest)
+    return newest_by_person(
+        snapshot,
+        "SELECT MAX(w.ended_at) FROM withheld_target t JOIN withheld w ON w.id = t.withheld_id "
+        "WHERE t.kind = ? AND t.ref = ? AND w.ended_by LIKE ?",
+        binds,
+    )

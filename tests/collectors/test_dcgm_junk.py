@@ -16,6 +16,7 @@ from registry.domain.errors import PartUnreadable
 from registry.domain.failures import is_valid_code
 from registry.domain.reports import Findings
 from tests.collectors.dcgm import diag3, gpus4, health, warning
+from tests.collectors.junk import Edit, damaged, edits_of
 
 BROKEN = {"Memory system": ("Failure", ["Detected 3 volatile double-bit ECC", "error(s) in GPU 1."])}
 FORMS: dict[str, tuple[Callable[[bytes], Findings], bytes]] = {
@@ -30,7 +31,7 @@ PIECES = st.one_of(
         [b"{", b"}", b"[", b"]", b'"', b",", b":", b"null", b"NaN", b"-1", b"9" * 5000, b'"\\ud800"', b"\0"]
     ),
 )
-EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 40), PIECES), min_size=1, max_size=6)
+EDITS = edits_of(PIECES)
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
 NAMES = st.sampled_from(
     [
@@ -77,12 +78,9 @@ def test_bytes_are_read_or_refused(form: str, data: bytes) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @CALM
 @given(edits=EDITS)
-def test_damaged_documents_are_read_or_refused(form: str, edits: list[tuple[float, int, bytes]]) -> None:
+def test_damaged_documents_are_read_or_refused(form: str, edits: list[Edit]) -> None:
     parse, data = FORMS[form]
-    for place, length, piece in edits:
-        at = int(place * len(data))
-        data = data[:at] + piece + data[at + length :]
-
+    data = damaged(data, edits)
     read(parse, data)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from registry.domain.errors import PartUnreadable
 from registry.domain.failures import is_valid_code
 from registry.domain.reports import Findings
+from tests.collectors.junk import Edit, damaged, edits_of
 from tests.collectors.kernel_logs import FORMS, OFF_BUS, SLOT, dmesg, read
 
 LINES = [
@@ -34,7 +35,7 @@ PIECES = st.one_of(
     ),
     st.sampled_from([b"NVRM: ", b"Xid (", b"): 79", b"kernel: ", b"\n-- Reboot --\n", b"\nPanic#1 Part2\n", b"i1 "]),
 )
-EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 40), PIECES), min_size=1, max_size=6)
+EDITS = edits_of(PIECES)
 CALM = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -69,12 +70,9 @@ def test_bytes_are_read_or_refused(data: bytes) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @CALM
 @given(edits=EDITS)
-def test_damaged_logs_are_read_or_refused(form: str, edits: list[tuple[float, int, bytes]]) -> None:
+def test_damaged_logs_are_read_or_refused(form: str, edits: list[Edit]) -> None:
     data = FORMS[form](LINES)
-    for place, length, piece in edits:
-        at = int(place * len(data))
-        data = data[:at] + piece + data[at + length :]
-
+    data = damaged(data, edits)
     attempt(data)
 
 

@@ -13,6 +13,7 @@ from registry.collectors import nvidia_smi_csv, nvidia_smi_list, nvidia_smi_q, n
 from registry.domain.errors import PartUnreadable
 from registry.domain.reports import Inventory
 from tests.collectors.documents import csv_document, list_document, q_document, xml_document
+from tests.collectors.junk import Edit, damaged, edits_of
 from tests.collectors.machines import change, h100_gpus
 
 MACHINE = change(h100_gpus(2, lost={1}), 0, slices=("MIG-3f0e6a52-0000-5000-8000-000000000001",))
@@ -31,7 +32,7 @@ PIECES = st.one_of(
     st.sampled_from(WORDS).map(str.encode),
     st.sampled_from([b"\0", b"\r", b"\n", b"    ", b" : ", b"9" * 5000, b"\xff\xfe"]),
 )
-EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 40), PIECES), min_size=1, max_size=6)
+EDITS = edits_of(PIECES)
 CALM = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -58,12 +59,9 @@ def test_bytes_are_read_or_refused(form: str, data: bytes) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @CALM
 @given(edits=EDITS)
-def test_damaged_documents_are_read_or_refused(form: str, edits: list[tuple[float, int, bytes]]) -> None:
+def test_damaged_documents_are_read_or_refused(form: str, edits: list[Edit]) -> None:
     parse, data = FORMS[form]
-    for place, length, piece in edits:
-        at = int(place * len(data))
-        data = data[:at] + piece + data[at + length :]
-
+    data = damaged(data, edits)
     read(parse, data)
 
 

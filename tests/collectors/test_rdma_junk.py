@@ -21,6 +21,7 @@ from tests.collectors.adapters import Efa, pack, tar_of, write_sysfs
 from tests.collectors.adapters import fi_info as fi_info_text
 from tests.collectors.adapters import ibv_devinfo as ibv_text
 from tests.collectors.adapters import lspci as lspci_text
+from tests.collectors.junk import Edit, damaged, edits_of
 from tests.collectors.test_dmi_and_boot import DMIDECODE
 from tests.collectors.test_rdma_tools import IBSTAT, IBSTATUS
 
@@ -49,7 +50,7 @@ PIECES = st.one_of(
     st.sampled_from([b"\0", b"\r", b"\n", b"\t", b": ", b"[1d0f:efa0]", b"9" * 5000, b"\xff\xfe", b"../", b"\x1b[0m"]),
     st.sampled_from([b"\nhca_id: x\n", b"\nprovider: efa\n", b"\n00:06.0 A: B\n", b"\nCA 'x'\n", b" (rev ff)"]),
 )
-EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 40), PIECES), min_size=1, max_size=6)
+EDITS = edits_of(PIECES)
 CALM = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -87,11 +88,9 @@ def test_bytes_are_read_or_refused(form: str, data: bytes) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @CALM
 @given(edits=EDITS)
-def test_damaged_outputs_are_read_or_refused(form: str, edits: list[tuple[float, int, bytes]]) -> None:
+def test_damaged_outputs_are_read_or_refused(form: str, edits: list[Edit]) -> None:
     parse, data = FORMS[form]
-    for where, length, piece in edits:
-        at = int(where * len(data))
-        data = data[:at] + piece + data[at + length :]
+    data = damaged(data, edits)
     read(parse, data)
 
 
@@ -112,7 +111,7 @@ def test_a_cut_output_never_shows_a_device_that_is_not_there(form: str, where: f
 
 
 @given(edits=EDITS)
-def test_a_damaged_tar_inside_good_gzip_is_read_or_refused(edits: list[tuple[float, int, bytes]]) -> None:
+def test_a_damaged_tar_inside_good_gzip_is_read_or_refused(edits: list[Edit]) -> None:
     data = FORMS["efa_sysfs"][1]
     for where, length, piece in edits:
         at = int(where * 20 * 512)

@@ -40,7 +40,10 @@ def test_a_twin_that_appeared_while_a_node_was_silent_is_a_conflict_when_it_retu
 def test_the_same_list_without_covers_is_taken(fleet: Fleet) -> None:
     fleet.report(covers=frozenset({"gpu", "efa"}))
     fleet.clock.advance(30)
-    fleet.report()
+
+    again = fleet.report()
+
+    assert again["pass"]["counted"]
 
 
 def test_another_policy_matches_a_known_list_anew(fleet: Fleet) -> None:
