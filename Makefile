@@ -54,9 +54,11 @@ bench: $(STAMP) ## Measure through HTTP on both engines (BENCH=full: a million d
 	$(BIN)/python -m tests.bench.http $(if $(filter full,$(BENCH)),--sizes small$(comma)large) \
 		$(if $(BENCH_DATA),--data $(BENCH_DATA))
 	$(BIN)/python -m tests.bench.agent_cost
+	$(BIN)/python -m tests.bench.blame
 
+# The fleets of rows 14 and 16 take half an hour to load: BENCH_DATA=FOLDER keeps them for the next run.
 scorecard: $(STAMP) ## Try the promises under faults, resumable, into SCORECARD.md (ROW=3, SHARE=0.1, N=, SEED=, ENGINE=)
-	$(BIN)/python -m tests.scorecard $(addprefix --row ,$(ROW)) $(addprefix --share ,$(SHARE)) $(addprefix --n ,$(N)) \
+	$(if $(BENCH_DATA),BENCH_DATA=$(abspath $(BENCH_DATA))) $(BIN)/python -m tests.scorecard $(addprefix --row ,$(ROW)) $(addprefix --share ,$(SHARE)) $(addprefix --n ,$(N)) \
 		$(addprefix --seed ,$(SEED)) $(addprefix --engine ,$(ENGINE))
 
 format: $(STAMP) ## Put the code into the house's form

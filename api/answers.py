@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 from flask import Response, request
 
 from api.context import caller, database, now
@@ -18,11 +18,13 @@ from registry.services import idempotency
 KEY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"
 
+# Times are written in our own form before they come here.
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATETIME
+
 
 def answer(body: Any, status: int = 200) -> Response:
-    """Answer JSON, UTF-8, without floats that JSON does not know."""
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Response(text + "\n", status=status, content_type="application/json")
+    """Answer JSON, UTF-8, with a line's end. Raises TypeError for what has no form in JSON."""
+    return Response(orjson.dumps(body, option=_OPTIONS), status=status, content_type="application/json")
 
 
 Body = dict[str, Any]

@@ -3,7 +3,8 @@
 
 The sign of life tells our own outages from the silence of nodes; the sweep ends what has run out and asks the rules
 again about evidence that stands. Of all processes of all servers one does it at a time: the one that has the lease.
-Checkpoints have a thread of their own, because what they are sent to may be slow: nobody else waits for it.
+Checkpoints have a thread of their own, because what they are sent to may be slow: nobody else waits for it. So has the
+look at all nodes, which takes the longer the larger the fleet: no sign of life must come late for it.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import threading
 import uuid
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from flask import Flask
 
 from api.context import Standing, standing
 from registry.domain.errors import StoreUnavailable
-from registry.services import checkpoints, leasing, life, safe_mode, sinks, sweep
+from registry.services import capacity, checkpoints, condition_changes, leasing, life, safe_mode, sinks, sweep
 from registry.services.leasing import BACKGROUND, Lease, LeaseLost
 from registry.services.outside import outside_checkpoints
 
@@ -36,6 +38,7 @@ class Background:
         self._threads = (
             threading.Thread(target=self._run, name="pratique-background", daemon=True),
             threading.Thread(target=self._run_checkpoints, name="pratique-checkpoints", daemon=True),
+            threading.Thread(target=self._run_capacity, name="pratique-capacity", daemon=True),
         )
 
     def start(self) -> None:
@@ -63,6 +66,8 @@ class Background:
         if self._lease is not None:
             self._try("look at the checkpoints", lambda: self._assess(now))
             self._do("sweep", self._lease, now, lambda: sweep.sweep(database, now=now))
+            escalate = partial(condition_changes.escalate, database, policy=policy, now=now)
+            self._do("look at the conditions", self._lease, now, escalate)
 
     def keep_checkpoints(self) -> None:
         """Sign the head if it is time, and bring the checkpoints to where they are kept. Any process may do it."""
@@ -70,6 +75,13 @@ class Background:
         database, settings = self._stands.database, self._stands.settings
         self._try("checkpoint", lambda: checkpoints.keep_signed(database, settings, now=now))
         self._try("checkpoint outside", lambda: _discard(sinks.tend(database, settings, now=now)))
+
+    def look_at_nodes(self) -> None:
+        """Count where all nodes stand, if it is time and this process has the lease."""
+        lease, now = self._lease, self._stands.clock()
+        if lease is not None:
+            look = partial(capacity.look, self._stands.database, lease, policy=self._stands.policy, now=now)
+            self._try("look at the nodes", lambda: _discard(look()))
 
     def _take(self, now: datetime) -> None:
         self._lease = None
@@ -98,6 +110,14 @@ class Background:
         try:
             while not self._stopping.is_set():
                 self.keep_checkpoints()
+                self._stopping.wait(self._stands.policy.life_sign_seconds)
+        finally:
+            self._stands.database.close()
+
+    def _run_capacity(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self.look_at_nodes()
                 self._stopping.wait(self._stands.policy.life_sign_seconds)
         finally:
             self._stands.database.close()

@@ -21,6 +21,7 @@ from api.context import database, now, policy, standing
 from api.contract import says
 from registry.domain.errors import NotFound, StoreUnavailable
 from registry.services.gauges import Gauges, read_gauges
+from registry.services.slo import Objectives, burn_rates, capacity_shares, read_objectives
 
 PATH = "/metrics"
 TEXT = {"text/plain": {"type": "string"}}
@@ -75,11 +76,13 @@ class _Fleet(Collector):
     def collect(self) -> Iterable[Metric]:
         try:
             found = read_gauges(database(), policy=policy(), now=now())
+            objectives = read_objectives(database(), policy=policy(), now=now())
         except StoreUnavailable:
             yield GaugeMetricFamily("pratique_store_up", "1 when the database answered this scrape.", value=0)
             return
         yield GaugeMetricFamily("pratique_store_up", "1 when the database answered this scrape.", value=1)
         yield from _families(found)
+        yield from _of_objectives(objectives)
 
 
 def _families(found: Gauges) -> Iterator[Metric]:
@@ -107,3 +110,28 @@ def _families(found: Gauges) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "pratique_last_sign_timestamp_seconds", "When the service last beat, Unix time.", value=at
         )
+
+
+def _of_objectives(found: Objectives) -> Iterator[Metric]:
+    """What there is nothing to judge by is left out: no series is no good news, and no bad news either."""
+    actual = GaugeMetricFamily("pratique_slo_actual", "What was reached in an objective's window.", labels=("slo",))
+    target = GaugeMetricFamily("pratique_slo_target", "What is promised: a share, or a rate at most.", labels=("slo",))
+    left = GaugeMetricFamily("pratique_slo_left", "Room for failure that is left, 1 is all of it.", labels=("slo",))
+    bad = GaugeMetricFamily("pratique_slo_bad", "What went wrong in the window, by cause.", labels=("slo", "cause"))
+    burn = GaugeMetricFamily("pratique_slo_burn_rate", "How fast that room is used up.", labels=("slo", "window"))
+    for one in found.standings:
+        name = str(one.objective.name)
+        target.add_metric((name,), one.objective.promised)
+        if one.actual is not None and one.left is not None and one.by_cause is not None:
+            actual.add_metric((name,), one.actual)
+            left.add_metric((name,), one.left)
+            for cause, rate in one.by_cause.items():
+                bad.add_metric((name, str(cause)), rate)
+        for seconds, rate in burn_rates(found, one).items():
+            burn.add_metric((name, f"{seconds}s"), rate)
+    share = GaugeMetricFamily(
+        "pratique_capacity_ratio", "GPU-time of the availability window, by where it went.", labels=("state", "cause")
+    )
+    for place, part in capacity_shares(found).items():
+        share.add_metric((str(place.state), str(place.cause or "none")), part)
+    yield from (actual, target, left, bad, burn, share)

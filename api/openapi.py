@@ -77,9 +77,10 @@ PATH: dict[str, tuple[JsonSchema, str]] = {
     "node": (_NODE, "The node's name."),
     "ref": (_TEXT, "Our id, a serial or a UUID."),
     "name": ({"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}, "The profile's name."),
+    "job": ({**_TEXT, "examples": ["llama-7"]}, "The job, as it calls itself."),
 }
 FLAGS = frozenset({"permanent", "drain", "attached", "review_due", "built_in"})
-NUMBERS = frozenset({"count", "sequence", "uses", "used"})
+NUMBERS = frozenset({"confidence", "count", "devices", "exit_code", "nodes", "revision", "sequence", "uses", "used"})
 
 
 def document(app: Flask) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from registry.collectors import (
     nvidia_smi_q,
     nvidia_smi_xml,
 )
-from registry.domain.errors import FieldError, PartUnreadable
+from registry.domain.errors import FieldError, PartUnreadable, SlotRepeated
+from registry.domain.identity import check_slots
 from registry.domain.reports import Findings, Inventory
 
 Parser: TypeAlias = Callable[[bytes], Inventory]
@@ -101,10 +102,15 @@ def read_boot_time(data: bytes) -> datetime:
 
 
 def read_part(name: str, read: Callable[[], _Said]) -> _Said:
-    """Read one part. Raises PartUnreadable, which names it."""
+    """Read one part. Raises PartUnreadable and SlotRepeated, which name it."""
     try:
-        return read()
+        said = read()
+        check_slots(said.entries if isinstance(said, Inventory) else ())
+    except SlotRepeated as error:
+        told = tuple(dict.fromkeys(FieldError(f"/{name}", one.detail) for one in error.errors))
+        raise SlotRepeated(f"{name}: {error.detail}", errors=told) from error
     except PartUnreadable as error:
         raise PartUnreadable(
             f"{name} cannot be read: {error.detail}", errors=(FieldError(f"/{name}", error.detail),), **error.extra
         ) from error
+    return said

@@ -9,9 +9,11 @@ every wrong field is named, unknown ones are refused, and a serial is text.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import orjson
 
 from api.reports_values import (
     Errors,
@@ -38,7 +40,7 @@ ERRORS_SHOWN = 50
 REQUIRED_IDS = ("report_id", "boot_id", "provider_id", "profile")
 OPTIONAL_IDS = ("run_id", "zone")
 TIMES = ("started_at", "finished_at", "sent_at", "booted_at")
-LISTS = ("covers", "partial", "devices", "checks", "failures", "host")
+LISTS = ("covers", "partial", "devices", "checks", "failures", "host", "earlier_boots")
 FIELDS = frozenset({*REQUIRED_IDS, *OPTIONAL_IDS, *TIMES, *LISTS, "seq"})
 """Every field that a report may have."""
 
@@ -63,12 +65,16 @@ def glance_over(body: object, node: str, raw: bytes) -> Glance | None:
         return None
     errors: Errors = []
     devices = body.get("devices")
-    kinds, parts = (None, _Parts([], [], ())) if devices is None else _take_apart(devices, errors)
+    kinds, parts = (None, _Parts((), (), ())) if devices is None else _take_apart(devices, errors)
     fields = read_fields({**body, "devices": None}, errors)
     if errors:
         return None
+    try:
+        lines, firmware = orjson.dumps(parts.lines), orjson.dumps(parts.firmware)
+    except orjson.JSONEncodeError:
+        return None  # numbers beyond 64 bits, lone surrogates: no line may have them
     report = Report(node=node, body_digest=hashlib.sha256(raw).hexdigest(), **fields)
-    return glance_at(report, lines=parts.lines, kinds=kinds, firmware=parts.firmware, readings=parts.readings)
+    return glance_at(report, kinds, parts.readings, lines=lines, firmware=firmware)
 
 
 def read_lines(seen: Glance, body: Mapping[str, Any]) -> Report:
@@ -86,23 +92,28 @@ def read_lines(seen: Glance, body: Mapping[str, Any]) -> Report:
 class _Parts:
     """The lines of a list, what is flashed on each device, and what was read from it."""
 
-    lines: list[dict[str, Any]]
-    firmware: list[Any]
+    lines: Sequence[Mapping[str, Any]]
+    firmware: Sequence[Any]
     readings: tuple[dict[str, Reading], ...]
 
 
 def _take_apart(devices: object, errors: Errors) -> tuple[tuple[str, ...], _Parts]:
     """Part what changes from look to look from what does not. Only the readings are judged: they are always new."""
-    if not isinstance(devices, list) or not all(isinstance(one, dict) for one in devices):
+    if not isinstance(devices, list) or not all([isinstance(one, dict) for one in devices]):
         errors.append(FieldError("/devices", "must be a list of objects"))
-        return (), _Parts([], [], ())
-    kinds = tuple(read_kind(one.get("kind"), "/devices", errors) for one in devices)
-    lines = [{name: value for name, value in one.items() if name not in _MOVING} for one in devices]
-    readings = tuple(optional(one, "readings", "/devices", errors, read_readings) or {} for one in devices)
+        return (), _Parts((), (), ())
+    kinds = tuple([read_kind(one.get("kind"), "/devices", errors) for one in devices])
+    lines = [one if _MOVING.isdisjoint(one) else _without_moving(one) for one in devices]
+    given = [one.get("readings") for one in devices]
+    readings = tuple([{} if one is None else read_readings(one, "/devices", errors) for one in given])
     return kinds, _Parts(lines, [one.get("firmware") for one in devices], readings)
 
 
 _MOVING = frozenset({"firmware", "readings"})
+
+
+def _without_moving(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name not in _MOVING}
 
 
 def refuse(errors: Errors) -> None:
@@ -129,7 +140,7 @@ def read_fields(body: object, errors: Errors) -> dict[str, Any]:
         read[name] = optional(body, name, "", errors, read_time)
     read["seq"] = optional(body, "seq", "", errors, read_seq)
     covers, partial, devices, checks, failures = (
-        optional(body, name, "", errors, read_list) for name in LISTS if name != "host"
+        optional(body, name, "", errors, read_list) for name in ("covers", "partial", "devices", "checks", "failures")
     )
     if covers is not None:
         read["covers"] = frozenset(read_kind(kind, f"/covers/{at}", errors) for at, kind in enumerate(covers))
@@ -139,4 +150,6 @@ def read_fields(body: object, errors: Errors) -> dict[str, Any]:
         read["entries"] = tuple(read_device(entry, f"/devices/{at}", errors) for at, entry in enumerate(devices))
     read["checks"] = tuple(read_check(result, f"/checks/{at}", errors) for at, result in enumerate(checks or ()))
     read["host"] = optional(body, "host", "", errors, read_host) or {}
+    if earlier := optional(body, "earlier_boots", "", errors, read_list):
+        read["earlier_boots"] = tuple(read_id(one, f"/earlier_boots/{at}", errors) for at, one in enumerate(earlier))
     return read

@@ -34,7 +34,7 @@ from api.reports_body import FIELDS, LISTS, read_fields, refuse
 from api.reports_values import Errors
 from api.text import pointer, read_json
 from registry.domain.errors import FieldError, InvalidField, MalformedBody
-from registry.domain.reports import Report
+from registry.domain.reports import Findings, Inventory, Report
 
 PARTS_MAX = 64
 
@@ -95,9 +95,15 @@ def report_of_parts(parts: Parts, node: str, received_at: datetime) -> Report:
     findings = [
         read_part(name, partial(parse, sent[name], receipt)) for name, parse in FINDING_PARTS.items() if name in sent
     ]
-    report = with_efas(report, efas) if efas else report
-    report = with_gpus(report, tuple(gpus.values())) if gpus else report
+    findings += [_without_list(one) for one in (*gpus.values(), *efas) if not one.is_list]
+    gpu_lists, efa_lists = ([one for one in said if one.is_list] for said in (gpus.values(), efas))
+    report = with_efas(report, efa_lists) if efa_lists else report
+    report = with_gpus(report, gpu_lists) if gpu_lists else report
     return with_findings(report, findings) if findings else report
+
+
+def _without_list(said: Inventory) -> Findings:
+    return Findings(checks=said.checks, failures=said.failures, warnings=said.warnings)
 
 
 def _body(raw: Mapping[str, bytes], errors: Errors) -> dict[str, Any]:

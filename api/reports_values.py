@@ -25,6 +25,8 @@ READINGS_MAX = 256
 VALUE_LENGTH = 256
 """Longest identifier, model or version, in characters."""
 
+CHECK_NAME_LENGTH = 64
+
 HOST_SOURCES = ("dmi", "redfish", "chassis")
 
 _DEVICE_TEXTS = frozenset(
@@ -41,7 +43,7 @@ _FAILURE_FIELDS = frozenset(
 _KINDS = frozenset(str(kind) for kind in Kind)
 _STATUSES = {str(status): status for status in CheckStatus}
 _VENDOR = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-_CHECK_NAME = re.compile(r"[a-z0-9_.]{1,64}")
+_CHECK_NAME = re.compile(rf"[a-z0-9_.]{{1,{CHECK_NAME_LENGTH}}}")
 
 # A fleet has few slots and names each of them all day.
 _normalise_slot = lru_cache(maxsize=4096)(normalise_slot)
@@ -195,6 +197,9 @@ def read_check(value: Any, where: str, errors: Errors) -> CheckResult:
     if not isinstance(value, dict):
         errors.append(FieldError(where, "must be a JSON object"))
         return CheckResult(name="", status=CheckStatus.UNKNOWN)
+    plain = _plain_check(value) if len(value) == 2 else None
+    if plain is not None:
+        return plain
     refuse_unknown(value, _CHECK_FIELDS, where, errors)
     name, status = value.get("name"), value.get("status")
     if not isinstance(name, str) or _CHECK_NAME.fullmatch(name) is None:
@@ -211,6 +216,21 @@ def read_check(value: Any, where: str, errors: Errors) -> CheckResult:
         message=optional(value, "message", where, errors, _message),
         count=optional(value, "count", where, errors, _count),
     )
+
+
+def _plain_check(value: Mapping[str, Any]) -> CheckResult | None:
+    """The short way for nearly every result: a known status, and nothing else. None for what is not so plain."""
+    name, status = value.get("name"), value.get("status")
+    if not isinstance(name, str) or not isinstance(status, str) or len(name) > CHECK_NAME_LENGTH:
+        return None
+    return _made_check(name, status)
+
+
+@lru_cache(maxsize=4096)
+def _made_check(name: str, status: str) -> CheckResult | None:
+    """A fleet says the same few results all day: each is made once."""
+    found = _STATUSES.get(status)
+    return None if found is None or _CHECK_NAME.fullmatch(name) is None else CheckResult(name, found)
 
 
 def _message(value: Any, where: str, errors: Errors) -> str | None:

@@ -13,7 +13,8 @@ export LC_ALL
 LIMIT=20        # seconds that one tool may take; what hangs longer is killed or, where even that fails, left behind
 TOOL_MOST=65536 # blocks of 512 bytes (in some shells, of 1,024) that one tool may write: 32 MiB
 LOG_MOST=4194304 # bytes of the kernel log that are sent, the newest: a quarter of what a server takes by default
-ANSWER_LIMIT=60 # seconds that one request may take
+ANSWER_LIMIT=60 # seconds that one request may take, and no longer than --wait lasts
+ANSWER_LEAST=10 # seconds that it gets all the same
 POLL=5          # seconds until the next try when the server is away
 
 usage() {
@@ -31,7 +32,7 @@ May NODE (by default the name of this host) take work? Reports, asks, and ends w
   --zone ZONE             where the node stands
   --wait DURATION         report and ask again until admitted, for so long: 90s, 15m, 1h. Left out: once
   --gap SECONDS           pause between two rounds (default 30, the server's default gap between two passes)
-  --ca-file FILE          certificates to trust in place of the usual ones        [PRATIQUE_CA_FILE]
+  --ca-file FILE          certificates, or a folder of them, to trust in place of the usual ones  [PRATIQUE_CA_FILE]
   --root DIR              read /proc and /sys below DIR (a copy of another machine's)
 
 Exit codes:
@@ -47,7 +48,7 @@ Only 0 means yes. A token is read from a file or a variable and never stands on 
 END
 }
 
-say() { printf 'bootstrap.sh: %s\n' "$*" >&2; }
+say() { printf 'bootstrap.sh: %s\n' "$*" >&2 || :; } # the code counts, also where nobody can read why
 
 end() { # CODE SENTENCE...
     code=$1
@@ -60,7 +61,8 @@ end() { # CODE SENTENCE...
 
 read_arguments() {
     unset token # nothing that it is set to is in the environment of a tool
-    url=${PRATIQUE_URL:-} token_file=${PRATIQUE_TOKEN_FILE:-} ca_file=${PRATIQUE_CA_FILE:-} token=${PRATIQUE_TOKEN:-}
+    url=${PRATIQUE_URL:-} token_file=${PRATIQUE_TOKEN_FILE:-} ca_file=${PRATIQUE_CA_FILE:-}
+    token=$(printf '%s\n' "${PRATIQUE_TOKEN:-}" | bare)
     join_file='' provider_id='' profile='' zone='' wait=0 gap=30 root='' node=''
     unset PRATIQUE_TOKEN # no tool that is started here has any use for it
     while [ $# -gt 0 ]; do
@@ -88,6 +90,8 @@ read_arguments() {
     check_arguments
 }
 
+bare() { sed 's/[[:space:]]*$//'; } # texts without the blanks and carriage returns that editors leave behind them
+
 check_arguments() {
     command -v curl >/dev/null || end 2 "curl is not here, and nothing works without it"
     case $url in
@@ -98,6 +102,7 @@ check_arguments() {
     case $node in
         '' | *[!A-Za-z0-9._-]*) end 2 "'$node' is no name of a node: letters, digits, dots, dashes, underscores" ;;
     esac
+    [ "${#node}" -le 253 ] || end 2 "'$node' is no name of a node: it is longer than 253 characters"
     [ -n "$provider_id" ] || provider_id=$(find_instance)
     [ -n "$provider_id" ] || end 2 "which instance is this? give --provider-id"
     [ -n "$profile" ] || profile=$(find_profile)
@@ -179,7 +184,7 @@ seconds_of() { # DURATION
 # --- who asks -------------------------------------------------------------------------------------------------------
 
 make_scratch() {
-    scratch='' kept=''
+    scratch='' kept='' awaited=''
     trap clean_up EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
@@ -187,7 +192,10 @@ make_scratch() {
     scratch=$(mktemp -d 2>/dev/null) || { scratch=${TMPDIR:-/tmp}/pratique.$$ && mkdir "$scratch"; } ||
         end 4 "there is no room for temporary files in ${TMPDIR:-/tmp}"
     check_room
-    if [ -n "$ca_file" ]; then cat "$ca_file" >"$scratch/ca"; fi # curl runs in the scratch folder
+    # curl runs in the scratch folder.
+    if [ -d "$ca_file" ]; then ca_folder=$(cd "$ca_file" && pwd); elif [ -n "$ca_file" ]; then
+        cat "$ca_file" >"$scratch/ca"
+    fi
 }
 
 # A file on a full disk can be made, and loses what is written to it: a log or an answer that is cut says too little.
@@ -198,6 +206,7 @@ check_room() {
 
 # shellcheck disable=SC2317 # the trap calls it
 clean_up() {
+    if [ -n "$awaited" ]; then kill "$awaited" 2>/dev/null || :; fi
     stop_tools
     if [ -n "$kept" ]; then rm -f "$kept"; fi
     [ -n "$scratch" ] || return 0
@@ -228,7 +237,7 @@ find_token() {
 
 read_token_file() {
     if [ -z "$token_file" ] || [ ! -s "$token_file" ]; then return 0; fi
-    token=$(first_line "$token_file")
+    token=$(first_line "$token_file" | bare)
     is_of_file=yes
 }
 
@@ -236,7 +245,7 @@ join() {
     [ -n "$token_file" ] || end 2 "where shall the new token be kept? give --token-file"
     [ -r "$join_file" ] || end 2 "the join token $join_file cannot be read"
     before=$token
-    token=$(first_line "$join_file")
+    token=$(first_line "$join_file" | bare)
     check_token "$token" "$join_file"
     make_place
     printf '{"node": "%s", "provider_id": "%s", "boot_id": "%s", "profile": "%s"}' \
@@ -295,13 +304,30 @@ is_joined_beside() {
 ask() { # PATH CURL-OPTIONS...; sets status, 000 when nobody answered, and leaves the answer
     path=$1
     shift
-    rm -f "$scratch/answer"
+    rm -f "$scratch/answer" "$scratch/status"
+    limit=$ANSWER_LIMIT
+    if [ "$seconds" -gt 0 ]; then limit=$((deadline - $(clock))); fi
+    if [ "$limit" -gt "$ANSWER_LIMIT" ]; then limit=$ANSWER_LIMIT; fi
+    if [ "$limit" -lt "$ANSWER_LEAST" ]; then limit=$ANSWER_LEAST; fi
     # Proxies of the environment lead to the internet, and a token must not go there. Nothing is followed elsewhere.
     # The token goes to curl through a pipe: everybody on the host can read command lines, and files may be left behind.
-    if [ -n "$ca_file" ]; then set -- --cacert ca "$@"; fi
-    status=$(cd "$scratch" && printf 'header = "Authorization: Bearer %s"\n' "$token" |
-        curl -q -sS --noproxy '*' --connect-timeout 10 --max-time "$ANSWER_LIMIT" \
-            --config - -o answer -w '%{http_code}' "$@" "$url/v1/$path" 2>curl.err) || status=000
+    if [ -n "$ca_folder" ]; then set -- --capath "$ca_folder" "$@"; elif [ -n "$ca_file" ]; then
+        set -- --cacert ca "$@"
+    fi
+    # In the background, because a shell hears no signal before what runs in front of it has ended.
+    printf 'header = "Authorization: Bearer %s"\n' "$token" | (
+        cd "$scratch"
+        exec curl -q -sS --noproxy '*' --connect-timeout 10 --max-time "$limit" \
+            --config - -o answer -w '%{http_code}' "$@" "$url/v1/$path" >status 2>curl.err
+    ) &
+    if wait_for $!; then status=$(first_line "$scratch/status"); else status=000; fi
+}
+
+wait_for() { # PID; ends at once when the script is told to end, and what it waits for with it
+    awaited=$1 ended=0
+    wait "$awaited" || ended=$?
+    awaited=''
+    return "$ended"
 }
 
 detail() { # what a problem document says to people, on one line
@@ -329,8 +355,10 @@ is_ours() { # a problem document, as no proxy in between makes them
 trouble() { # why there is no usable answer
     told=$(detail)
     if [ "$status" = 000 ]; then told=$(head -n 1 "$scratch/curl.err"); fi
-    printf '%s' "${told:-$url answered $status in a way no Pratique server does}"
+    printf '%s' "${told:-$(strange)}"
 }
+
+strange() { printf '%s' "$url answered $status in a way no Pratique server does"; }
 
 # --- what the tools say ---------------------------------------------------------------------------------------------
 
@@ -422,7 +450,7 @@ collect() {
     start_tool ibv_devinfo ibv_devinfo -v
     start_tool lspci lspci -Dnnvvv
     start_log
-    copy_sysfs
+    start_sysfs
     wait_for_tools
     check_room # what a tool printed may be cut
     take nvidia_smi_xml gpu.ecc gpu.row_remap || case " $started " in
@@ -435,6 +463,9 @@ collect() {
             ;;
     esac
     take dcgm_health dcgm.health || :
+    if ! take efa_sysfs efa.link; then
+        case " $started " in *' efa_sysfs '*) unreadable="$sys cannot be read and packed by tar: $why" ;; esac
+    fi
     take ibv_devinfo || :
     take lspci || :
     if take kernel_log gpu.xid; then cut_log; fi
@@ -470,14 +501,23 @@ start_log() {
     fi
 }
 
-# sysfs announces 4,096 bytes for each attribute and gives fewer, over which some tars stumble: so it is copied first.
-copy_sysfs() {
+# In the background, as the tools are: reading a counter asks the adapter, and one that is ill may not answer.
+start_sysfs() {
     sys=$root/sys tree=$look/tree
-    rm -rf "$tree"
     if [ ! -d "$sys/class/infiniband" ] && [ ! -d "$sys/bus/pci/devices" ]; then
         unreadable="$sys shows neither a PCI bus nor RDMA devices"
         why='' && unknown efa.link && return 0
     fi
+    started="$started efa_sysfs"
+    (
+        { copy_sysfs && tar -cf "$look/efa_sysfs.out" -C "$tree" .; } || rm -f "$look/efa_sysfs.out"
+        : >"$look/efa_sysfs.done"
+    ) >/dev/null 2>"$look/efa_sysfs.err" </dev/null &
+    printf '%s\n' $! >"$look/efa_sysfs.pid"
+}
+
+# sysfs announces 4,096 bytes for each attribute and gives fewer, over which some tars stumble: so it is copied first.
+copy_sysfs() {
     mkdir -p "$tree"
     for card in "$sys"/class/infiniband/*; do
         if [ -e "$card" ]; then copy_rdma "$card" "$tree/class/infiniband/${card##*/}"; fi
@@ -488,10 +528,6 @@ copy_sysfs() {
         if [ -d "$card/device" ]; then mkdir -p "$tree/class/net/${card##*/}/device"; fi
     done
     if [ -d "$sys/bus/pci/devices" ]; then copy_bus; fi
-    tar -cf "$scratch/parts/efa_sysfs" -C "$tree" . 2>/dev/null && return 0
-    rm -f "$scratch/parts/efa_sysfs"
-    unreadable="tar is not here or failed, and $sys cannot be sent without it" why=''
-    unknown efa.link
 }
 
 copy_rdma() { # FROM TO
@@ -552,7 +588,8 @@ stamp() { date -u +%Y-%m-%dT%H:%M:%SZ; }
 
 report() { # sets code when the report was not taken
     code='' line=''
-    set -- --form-string report_id="$boot_id-$$-$(date +%s)-$rounds" --form-string boot_id="$boot_id" \
+    report_id=$boot_id-$$-$(date +%s)-$rounds
+    set -- --form-string report_id="$report_id" --form-string boot_id="$boot_id" \
         --form-string provider_id="$provider_id" --form-string profile="$profile" \
         --form-string started_at="$started_at" --form-string finished_at="$finished_at"
     if [ -n "$zone" ]; then set -- "$@" --form-string zone="$zone"; fi
@@ -566,7 +603,9 @@ report() { # sets code when the report was not taken
     done
     ask "nodes/$node/reports" --form-string sent_at="$(stamp)" "$@"
     case $status in
-        200) say_why_not_counted ;;
+        200) # many things on a way answer so: taken is what a server names
+            if grep -qF "\"$report_id\"" "$scratch/answer"; then say_why_not_counted; else code=20 line=$(strange); fi
+            ;;
         401 | 403) refused ;;
         409) if is_problem instance_superseded; then end 13 "$(detail)"; fi && code=20 line=$(trouble) ;;
         422)
@@ -599,7 +638,7 @@ read_decision() {
     case $disposition:$code:$more in
         admit:0: | hold:1[0123]: | drain:1[0123]:) [ -n "$retry_at" ] && return 0 ;;
     esac
-    code=20 line="$url answered in a way no Pratique server does"
+    code=20 line=$(strange)
 }
 
 is_over() { [ "$(clock)" -ge "$deadline" ]; }
@@ -608,13 +647,15 @@ rest_for() { # SECONDS, but not beyond the deadline
     left=$((deadline - $(clock)))
     pause=$1
     if [ "$left" -lt "$pause" ]; then pause=$left; fi
-    if [ "$pause" -gt 0 ]; then sleep "$pause"; fi
+    [ "$pause" -gt 0 ] || return 0
+    sleep "$pause" &
+    wait_for $! || :
 }
 
 main() {
     read_arguments "$@"
     deadline=$(($(clock) + seconds))
-    rounds=0 look='' told='' said_before='' is_anew='' why=''
+    rounds=0 look='' told='' said_before='' is_anew='' why='' ca_folder=''
     make_scratch
     find_token
     while :; do
@@ -625,7 +666,7 @@ main() {
         # Times are told in whole seconds: one more, or a round could seem to begin too soon after the one before.
         if [ "$code" = 20 ]; then rest_for "$POLL"; else rest_for $((gap + 1)); fi
     done
-    printf '%s: %s\n' "$node" "$line"
+    printf '%s: %s\n' "$node" "$line" || :
     exit "$code"
 }
 

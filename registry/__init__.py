@@ -31,6 +31,18 @@ The words
     muted          said of a failure that has no effect: its time falls into maintenance, or it was injected.
     spell          the sights of a device between two of its releases.
     check          one question a run asks; its results are findings when they say more than that all is well.
+    word           what the newest look of a check says of a device or the node: well, bad, or unknown.
+    condition      a check of a device or a node that is not well: `problem` at once, `failure` after its tolerance,
+                   `unknown` where nobody can look. It bears the name of the check.
+    tolerance      how long a condition may last before it is a failure; only time in which it was seen bad counts.
+    flapping       said of a check that changes too often between well and bad; a condition of its own.
+    ladder         the actions that may mend a failure, from killing a job to returning a board; what returns is met
+                   with the next step.
+    proven         said of hardware that failed a test the policy trusts: it may be given away at once.
+    order          one action to carry out on a device or a node; whoever claims it has a lease on it.
+    disturbed      said of a node that a repair keeps out of work, or may at any moment.
+    budget         how many nodes may be disturbed at once: of the fleet, a profile, a zone, and begun within an hour.
+    suspicion      a check made too many nodes bad at once to be believed; its repairs wait for a person's word.
     heat           what makes a GPU an outlier: hotter than its neighbours of the same model under like load.
     quarantine, hold   our decision to keep a unit, board, machine or identifier out: who, why, until what.
     bind           a hold binds what it meets: a unit, a board, an instance, a chassis, a name, an identifier
@@ -55,6 +67,24 @@ The words
     safe mode      an alarm stands: nobody is admitted until an administrator takes note of what is lost.
     backup         one moment of the records in one file; its manifest says beside it what it holds.
     lease          the right of one process to do what only one may do; it runs out by the database's clock.
+    job            work on several nodes at once that stops with the first of them; it says itself how it fares.
+    job failure    one failure of one job at one moment, however many ranks and times tell of it.
+    verdict        who is to blame for a job failure, how sure that is, and what to do with the job.
+    attribution    whose matter it is: the platform's, the application's, or undecided; the cause says it more exactly.
+    witness        who only waits or finds another gone; blames nobody and is blamed for nothing.
+    suspect        the node at which most witnesses point; nothing is known of it, and it is left out of a retry.
+    telling        one message about a job failure; another one tells more of the same failure.
+    step           what a job counts its progress in: steps or samples.
+    durable        said of progress that no interruption can take away: a checkpoint holds it, or a restart restored it.
+    goodput        the part of a job's allocated time that was progress which survived; badput is the rest.
+    ETTR           the same with the time in the queue counted as lost: effective training time ratio.
+    interruption   a job was stopped against its will and means to go on; of many ranks that tell of it, one.
+    fold           what the messages of a job amount to so far, so that the next one need not read all of them.
+    pending        said of work that no checkpoint holds yet.
+    tally          sums over stretches of five minutes and of hours, from which windows are read.
+    survey         the counting of where all nodes stand, once a minute; it stands for the time since the last.
+    objective      what the policy promises to those who run jobs, in a window of time (SLO).
+    burn rate      how many times as fast as it may the room for failure of an objective is used up.
     decision       admitted or not, the disposition (`admit`, `hold`, `drain`), and all the reasons.
     event          one entry of the append-only history: `noun.past_participle`.
     subject        what an event is about; each subject numbers its own events.

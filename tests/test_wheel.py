@@ -22,7 +22,7 @@ from tests.project import ROOT, project_files
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
 
 PACKAGES = ("api", "migrations", "registry")
-SERVER_LIBRARIES = ("flask", "gunicorn", "marshmallow", "peewee", "psycopg", "pysqlite3")
+SERVER_LIBRARIES = ("flask", "gunicorn", "marshmallow", "orjson", "peewee", "psycopg", "pysqlite3")
 
 IMPORT_THE_NODES_HALF = f"""
 import importlib, importlib.util, pkgutil

@@ -3,11 +3,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from api.schemas.document import listed, nullable, obj
 from api.schemas.fields import JsonSchema
+from api.schemas.shown_job_failures import COMPONENTS as OF_JOB_FAILURES
+from api.schemas.shown_jobs import COMPONENTS as OF_JOBS
+from api.schemas.simple import (
+    ANY_OBJECT,
+    COUNT,
+    FLAG,
+    HASH,
+    MAYBE,
+    MAYBE_COUNT,
+    MAYBE_TIME,
+    TEXT,
+    TIME,
+    items,
+    page,
+    ref,
+    word,
+)
 from registry.domain.actors import ActorKind, SubjectKind
+from registry.domain.condition_shown import ConditionStatus
 from registry.domain.decision import Disposition, ReasonCode
 from registry.domain.errors import PROBLEM_CODES
 from registry.domain.events import EventType
@@ -18,36 +34,7 @@ from registry.domain.reports import CheckStatus, Kind
 from registry.domain.roles import Role
 from registry.domain.safe_mode import LossCause
 
-TEXT: JsonSchema = {"type": "string"}
-MAYBE: JsonSchema = {"type": ["string", "null"]}
-TIME: JsonSchema = {"type": "string", "format": "date-time"}
-MAYBE_TIME: JsonSchema = {"type": ["string", "null"], "format": "date-time"}
-COUNT: JsonSchema = {"type": "integer", "minimum": 0}
-MAYBE_COUNT: JsonSchema = {"type": ["integer", "null"], "minimum": 0}
-FLAG: JsonSchema = {"type": "boolean"}
-ANY_OBJECT: JsonSchema = {"type": "object"}
-HASH: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-
-
-def word(words: Any) -> JsonSchema:
-    """Give the schema of one of a few words."""
-    return {"type": "string", "enum": [str(one) for one in words]}
-
-
-def ref(name: str) -> JsonSchema:
-    """Point at a schema of the document."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def page(name: str) -> JsonSchema:
-    """Give the schema of one page of a list."""
-    return obj({"items": listed(ref(name)), "next": {**MAYBE, "description": "The cursor of the next page."}})
-
-
-def items(name: str) -> JsonSchema:
-    """Give the schema of an answer for each of many things asked."""
-    return obj({"items": listed(ref(name))})
-
+__all__ = ["COMPONENTS", "COUNT", "DEVICE_STATES", "FLAG", "TEXT", "WARNINGS", "items", "page", "ref", "word"]
 
 _KIND = word(Kind)
 _PASSES = obj({"have": COUNT, "need": COUNT})
@@ -86,6 +73,21 @@ _DECISION = obj(
     }
 )
 
+_CONDITION = obj(
+    {
+        "name": TEXT,
+        "status": word(ConditionStatus),
+        "since": TIME,
+        "failure_at": TIME,
+        "clears_at": TIME,
+        "reason": TEXT,
+        "message": TEXT,
+        "device": _NAMED,
+        "tolerance_seconds": MAYBE_COUNT,
+    },
+    required=("name", "status", "since", "reason", "message", "tolerance_seconds"),
+)
+
 _NODE_FIELDS = {
     "name": TEXT,
     "state": word(NodeStatus),
@@ -94,7 +96,7 @@ _NODE_FIELDS = {
     **dict.fromkeys(("reported_at", "retired_at", "maintenance_until"), MAYBE_TIME),
     "maintenance_reason": MAYBE,
     "passes": _PASSES,
-    "conditions": listed(ANY_OBJECT),
+    "conditions": listed(_CONDITION),
     "admission": ref("Decision"),
 }
 
@@ -353,6 +355,7 @@ COMPONENTS: dict[str, JsonSchema] = {
                 "digest": TEXT,
                 "effects": {"type": "object", "additionalProperties": word(Effect)},
                 "rules": listed(ANY_OBJECT),
+                "slo": listed(ANY_OBJECT),
             }
         )
     },
@@ -387,6 +390,8 @@ COMPONENTS: dict[str, JsonSchema] = {
     "Acknowledged": obj(
         {"safe_mode": FLAG, "acknowledged_at": TIME, "reason": TEXT, "lost": listed(_LOST)},
     ),
+    **OF_JOBS,
+    **OF_JOB_FAILURES,
     "Problem": _PROBLEM,
 }
 """Every named schema of the document."""

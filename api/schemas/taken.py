@@ -94,7 +94,7 @@ _FAILURE = obj(
 
 _HOST = obj(_open(serial=_TEXT, uuid=_TEXT), required=(), is_closed=True)
 
-_LISTS = ("covers", "partial", "devices", "checks", "failures", "host")
+_LISTS = ("covers", "partial", "devices", "checks", "failures", "host", "earlier_boots")
 _PART: JsonSchema = {"type": "string"}
 _REPORT_IDS: dict[str, JsonSchema] = dict.fromkeys(("report_id", "boot_id", "provider_id", "profile"), _ID)
 _REPORT_TIMES: dict[str, JsonSchema] = {
@@ -114,6 +114,11 @@ REPORT = obj(
             checks={**listed(_CHECK), "maxItems": ENTRIES_MAX},
             failures={**listed(_FAILURE), "maxItems": ENTRIES_MAX, "description": "What it saw fail."},
             host=obj(dict.fromkeys(("dmi", "redfish", "chassis"), _HOST), required=(), is_closed=True),
+            earlier_boots={
+                **listed(_ID),
+                "maxItems": ENTRIES_MAX,
+                "description": "Boots that ended before this one, of which messages still wait to be sent.",
+            },
         ),
     },
     required=tuple(_REPORT_IDS),

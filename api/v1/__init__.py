@@ -11,6 +11,8 @@ from api.v1 import (
     events,
     failures,
     imports,
+    job_failures,
+    jobs,
     join,
     nodes,
     policy,
@@ -18,6 +20,7 @@ from api.v1 import (
     quarantines,
     reports,
     service,
+    slo,
     tokens,
 )
 
@@ -30,6 +33,9 @@ BLUEPRINTS = (
     quarantines.bp,
     imports.bp,
     conflicts.bp,
+    job_failures.bp,
+    jobs.bp,
+    slo.bp,
     events.bp,
     audit.bp,
     profiles.bp,

@@ -102,15 +102,26 @@ def withdraw(data: dict[str, Any], failure: str) -> Response:
     return change(
         lambda: (
             200,
-            failures.withdraw_failure(database(), failure, reason=data["reason"], actor=actor(), now=now()),
+            failures.withdraw_failure(
+                database(), failure, reason=data["reason"], actor=actor(), now=now(), policy=policy()
+            ),
         )
     )
 
 
 def _recorded(reported: tuple[ReportedFailure, ...]) -> tuple[int, dict[str, Any]]:
     """Record, and answer 201 for something new, 200 for nothing new. Raises AllRefused."""
-    scope = caller().node if caller().role is Role.NODE else None
-    items = failures.record_failures(database(), reported, actor=actor(), node_scope=scope, policy=policy(), now=now())
+    asking = caller()
+    is_node = asking.role is Role.NODE
+    items = failures.record_failures(
+        database(),
+        reported,
+        actor=actor(),
+        node_scope=asking.node if is_node else None,
+        provider_id=asking.provider_id if is_node else None,
+        policy=policy(),
+        now=now(),
+    )
     outcomes = {item["outcome"] for item in items}
     if outcomes == {"refused"}:
         raise AllRefused(items)

@@ -104,14 +104,14 @@ class Actor:
     """Writes `file` at every decision and runs `command` at every other one; either may be left out.
 
     The command reads the document from its standard input and the gist of it from `DECISION_*`. One that fails is run
-    again at the next decision, because what it was to do is not done.
+    again at the next decision, because what it was to do is not done. `done` is what it was last run for.
     """
 
     file: Path | None
     command: Sequence[str]
     runner: ToolRunner
     say: Callable[[str], None]
-    _done: Standing | None = None
+    done: list[str] = field(default_factory=list)
     _written: bool = True
 
     def act(self, standing: Standing, now: str) -> None:
@@ -119,8 +119,9 @@ class Actor:
         document = json.dumps(standing.document(now), ensure_ascii=False).encode()
         if self.file is not None:
             self._write(self.file, document + b"\n")
-        if self.command and standing != self._done and self._run(standing, document):
-            self._done = standing
+        gist = [*self.command, *_gist(standing).values()]
+        if self.command and gist != self.done and self._run(standing, document):
+            self.done = gist
 
     def _write(self, file: Path, content: bytes) -> None:
         try:
@@ -132,18 +133,22 @@ class Actor:
             self._written = False
 
     def _run(self, standing: Standing, document: bytes) -> bool:
-        gist = {
-            "DECISION_NODE": standing.node,
-            "DECISION_ADMITTED": "true" if standing.admitted else "false",
-            "DECISION_DISPOSITION": standing.disposition,
-            "DECISION_EXIT_CODE": str(standing.exit_code),
-            "DECISION_CODES": ",".join(standing.codes),
-        }
         try:
-            _, remark, code = self.runner.run(self.command, document, **gist)
+            _, remark, code = self.runner.run(self.command, document, **_gist(standing))
         except (ToolMissing, ToolFailed) as error:
             self.say(f"the command for a changed decision did not do it: {error}")
             return False
         if code:
             self.say(f"the command for a changed decision ended with {code}: {remark or 'it said nothing'}")
         return code == 0
+
+
+def _gist(standing: Standing) -> dict[str, str]:
+    """What the command finds in its environment."""
+    return {
+        "DECISION_NODE": standing.node,
+        "DECISION_ADMITTED": "true" if standing.admitted else "false",
+        "DECISION_DISPOSITION": standing.disposition,
+        "DECISION_EXIT_CODE": str(standing.exit_code),
+        "DECISION_CODES": ",".join(standing.codes),
+    }

@@ -27,6 +27,8 @@ def ask(run: Runner) -> Inventory | None:
     """Ask through `run`; None where NVML has nothing to say. Raises ToolFailed, PartUnreadable."""
     try:
         said = json.loads(run([sys.executable, "-m", "registry.agent.asking_nvml"]))
+    except ToolFailed as error:
+        raise ToolFailed(f"NVML was asked, and {error}") from error
     except ValueError as error:
         raise ToolFailed("NVML was asked, and gave no whole answer") from error
     if said is None:

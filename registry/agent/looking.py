@@ -106,7 +106,7 @@ def _together(
 ) -> Look:
     inventories = [one for one in found if isinstance(one, Inventory)]
     findings = [one for one in found if isinstance(one, Findings)]
-    lists = {str(one.kind): one.entries for one in inventories}
+    lists = {str(one.kind): one.entries for one in inventories if one.is_list}
     partial = frozenset(str(one.kind) for one in inventories if one.is_partial)
     roll = _roll({**known, **lists}, partial, shorter=frozenset(lists) - longest(known, lists).keys())
     readings: dict[str, dict[str, Reading]] = {}

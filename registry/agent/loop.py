@@ -30,6 +30,10 @@ DECISION_MAX_AGE = 120.0
 """Seconds after which the last decision is none any more: as old as a report may be for the server (`report_stale`)."""
 
 
+EARLIER_MAX = 1000
+"""Most earlier boots that one report names; a server takes 1,024."""
+
+
 class Beside(Protocol):
     """Slow checks that run beside the loop."""
 
@@ -50,7 +54,8 @@ class Beside(Protocol):
 class Agent:
     """One node's agent. `look` reads the hardware, `say` gets sentences for the log, `notify` tells the manager.
 
-    `lists` are the last ones that could be read, `standing` is what holds for this node now.
+    `lists` are the last ones that could be read, `standing` is what holds for this node now. `earlier_boots` are those
+    of which messages wait and of which the server was not told yet: it would take one that it never heard of for news.
     """
 
     sender: Sender
@@ -66,6 +71,7 @@ class Agent:
     chance: Callable[[float, float], float] = random.uniform
     standing: Standing | None = None
     lists: dict[str, tuple[DeviceEntry, ...]] = field(default_factory=dict)
+    earlier_boots: tuple[str, ...] = ()
     _seq: int = 0
     _run_id: str = ""
     _failing: frozenset[tuple[str, str, str]] = frozenset()
@@ -73,6 +79,7 @@ class Agent:
     _troubles: dict[str, str] = field(default_factory=dict)
     _decided: float = float("-inf")
     _remark: str | None = None
+    _unsaved: str = ""
 
     def run(self) -> None:
         """Go round until told to stop. Raises Superseded."""
@@ -96,7 +103,8 @@ class Agent:
         self.beside.start(run_id, is_free=self._is_free())
         if is_reached:
             self._tell_slow()
-            self.teller.drain()
+            if not self.earlier_boots:
+                self.teller.drain()
         self._keep()
         self.notify(READY, ALIVE, f"STATUS={self._status()}")
 
@@ -127,6 +135,7 @@ class Agent:
             span=span,
             news=self.memory.news,
             standing=self.memory.standing,
+            earlier_boots=self.earlier_boots[:EARLIER_MAX],
             with_host=not self._is_host_told,
         )
 
@@ -145,7 +154,9 @@ class Agent:
         if answer is not None:
             self._decide(answer)
         self._failing = failing
-        self._is_host_told = self._is_host_told or (fate is Fate.TAKEN and "host" in message)
+        if fate is Fate.TAKEN:
+            self._is_host_told = self._is_host_told or "host" in message
+            self.earlier_boots = tuple(one for one in self.earlier_boots if one not in message.get("earlier_boots", ()))
         self.memory.note_told(message.get("failures", ()), is_safe=not self.teller.spool.is_holding)
         return fate is not Fate.LATER
 
@@ -182,10 +193,14 @@ class Agent:
             self._stand(without_decision(self.sender.node, detail))
         if not self.teller.spool.is_holding:
             self.memory.settle()
+        self.memory.acted = self.actor.done
         try:
             self.memory.save()
+            self._unsaved = ""
         except OSError as error:
-            self.say(f"{error.filename or 'the state'} cannot be written: {error.strerror}")
+            told, self._unsaved = self._unsaved, f"{error.filename or 'the state'} cannot be written: {error.strerror}"
+            if told != self._unsaved:
+                self.say(self._unsaved)
 
     def hurry(self, look: Look) -> None:
         """Tell faults before the round's look is whole, as a part of the round. Raises Superseded."""

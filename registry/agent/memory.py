@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from registry.agent.spool import BEGUN, SPOILT, write_whole
+from registry.agent.spool import BEGUN, FOLDER_MODE, SPOILT, write_whole
 from registry.domain.reports import CheckStatus
 from registry.domain.times import parse_rfc3339, rfc3339_or_none
 
@@ -50,6 +50,8 @@ class Memory:
         self.standing: dict[str, int] = {}
         self.is_diagnosed = False
         self.was_admitted = False
+        self.acted: list[str] = []
+        """What the command for a changed decision was last run for (`Actor.done`)."""
         self.booted_at: datetime | None = None
         self._saved = b""
         self._unsafe: dict[str, Told | None] = {}
@@ -124,10 +126,12 @@ class Memory:
             "standing": self.standing,
             "is_diagnosed": self.is_diagnosed,
             "was_admitted": self.was_admitted,
+            "acted": self.acted,
             "booted_at": rfc3339_or_none(self.booted_at),
         }
         content = json.dumps(known).encode()
         if self._file is not None and content != self._saved:
+            self._file.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             write_whole(self._file, content, self._file.with_suffix(BEGUN))
             self._saved = content
 
@@ -144,6 +148,7 @@ class Memory:
         self.told, self.failing, self.standing, self.booted_at = told, failing, standing, booted_at
         self.is_diagnosed = known["is_diagnosed"] is True
         self.was_admitted = known["was_admitted"] is True
+        self.acted = [str(one) for one in known["acted"]]
 
 
 _SPOILT = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)

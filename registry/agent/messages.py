@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -65,11 +65,13 @@ def message_of(
     span: Span,
     news: Callable[[Message], Message | None] = lambda failure: failure,
     standing: Mapping[str, int] = MappingProxyType({}),
+    earlier_boots: Sequence[str] = (),
     with_host: bool = True,
 ) -> Message:
     """Make the report of a look, without what `stamped` adds. `news` gives a fault as it is to be told, or None.
 
-    `standing` gives those without a time the number at which they appeared (`Memory.note_standing`).
+    `standing` gives those without a time the number at which they appeared (`Memory.note_standing`). `earlier_boots`
+    are those of which messages still wait.
     """
     message: Message = {
         "report_id": report_id,
@@ -92,6 +94,8 @@ def message_of(
         message["failures"] = fresh
     if look.host and with_host:
         message["host"] = {source: dict(values) for source, values in look.host.items()}
+    if earlier_boots:
+        message["earlier_boots"] = list(earlier_boots)
     return message
 
 

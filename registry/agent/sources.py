@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from registry.agent import asking_nvml
+from registry.agent.files import FileReader
 from registry.agent.kernel import KernelLog
 from registry.agent.looking import Look, Source, look_at
 from registry.agent.memory import Memory
@@ -20,6 +21,7 @@ from registry.collectors.kernel_log import CHECK
 from registry.collectors.nvidia_smi_checks import ALL_CHECKS
 from registry.collectors.running import Runner, ToolFailed, ToolMissing
 from registry.collectors.sysfs import DirectoryTree
+from registry.domain.errors import PartUnreadable
 from registry.domain.reports import CheckStatus, DeviceEntry, Findings, Inventory, Kind
 
 Lists = Mapping[str, Sequence[DeviceEntry]]
@@ -29,6 +31,9 @@ DISPLAY = ("0x0300", "0x0302")
 """PCI class of display controllers, VGA and 3D (https://pci-ids.ucw.cz/read/PD/03); an NVSwitch has another."""
 
 KERNEL_LOG = "kernel log"
+
+COMPLAINT_MAX = 200
+"""Most characters that are quoted of what a tool says in place of an answer."""
 
 SAME_LOOK_SECONDS = 2.0
 """A document with the time of the one before is an old one when so much time has passed: its stamps count seconds."""
@@ -54,6 +59,7 @@ class Machine:
     times: Times
     lists: Callable[[], Lists]
     hurry: Callable[[Look], None] = lambda _: None
+    files: FileReader = field(default_factory=FileReader)
     _host: Findings | None = None
     _stamp: str | None = None
     _stamped_at: float = 0.0
@@ -65,7 +71,7 @@ class Machine:
             # First, because a tool that hangs must not delay what the log says about it: `look_at` hurries with it.
             Source(KERNEL_LOG, self.kernel.read, (CHECK,)),
             Source("GPUs", self._read_gpus, tuple(sorted(ALL_CHECKS))),
-            Source("EFA", lambda: efa_sysfs.collect(root, run), ("efa.link",)),
+            Source("EFA", lambda: self.files.read("EFA", lambda: efa_sysfs.collect(root, run)), ("efa.link",)),
             Source("DCGM", lambda: dcgm_health.collect(root, run), ("dcgm.health",)),
             Source("DMI", self._read_host, ()),
         ]
@@ -89,11 +95,12 @@ class Machine:
 
     def _ask_nvidia_smi(self) -> Inventory:
         try:
-            found = nvidia_smi_xml.parse(self.run(["nvidia-smi", "-q", "-x"]))
+            printed = self.run(["nvidia-smi", "-q", "-x"])
         except ToolMissing:
             if self.has_gpus():
                 raise ToolFailed("there are NVIDIA GPUs on the PCI bus, and no nvidia-smi to ask about them") from None
             raise
+        found = _document_in(printed)
         now = self.times.monotonic()
         if found.stamp is not None and found.stamp == self._stamp:
             if now - self._stamped_at > SAME_LOOK_SECONDS:
@@ -106,6 +113,17 @@ class Machine:
         if self._host is None:
             self._host = dmi.collect(self.root, self.run)
         return self._host
+
+
+def _document_in(printed: bytes) -> Inventory:
+    """Read what nvidia-smi printed. It complains where the document should be, and nobody says better what is wrong."""
+    try:
+        return nvidia_smi_xml.parse(printed)
+    except PartUnreadable:
+        complaint = printed.strip().partition(b"\n")[0].decode(errors="replace")
+        if not complaint or complaint.startswith("<"):
+            raise
+        raise ToolFailed(f"nvidia-smi gave no document and said: {complaint[:COMPLAINT_MAX]}") from None
 
 
 def has_nvidia(root: Path) -> bool:

@@ -13,7 +13,7 @@ import itertools
 import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,6 +54,8 @@ class Spool:
         self._say = say
         self._limit = limit
         self._held: list[Entry] = []
+        self._done_with: set[int] = set()  # sent or given up, while the disk forgets nothing
+        self._is_full = False
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         for path in sorted(folder.iterdir()):
             self._tidy(path)
@@ -71,17 +73,21 @@ class Spool:
     def put(self, body: bytes, *, is_fault: bool, bare: bytes | None = None) -> None:
         """Keep a message, and make room. `bare` is a smaller one that tells the same faults.
 
-        On a full disk reports without news are given up for a fault, and then it is kept bare. What the disk refuses
-        for all that is said; a fault stays in memory then.
+        On a full disk the oldest reports without news are given up for it, and then a fault is kept bare. What the disk
+        refuses for all that is said; a fault stays in memory then.
         """
         self._number += 1
         entry = Entry(self._number, is_fault, body, None)
         self._settle_held()
         try:
-            self._write_for_sure(entry, bare) if is_fault else self._write(entry)
+            given_up = self._write_for_sure(entry, bare)
             self._make_room()
         except OSError as error:
             self._hold(entry, error)
+            return
+        if given_up and not self._is_full:
+            self._say(f"the disk of {self.folder} is full: the oldest reports without news are given up for new ones")
+        self._is_full = given_up
 
     def set_aside(self, message: Entry | bytes, reason: str) -> None:
         """Put a message that nobody will ever take where it is in nobody's way, and say it. Never raises."""
@@ -98,6 +104,8 @@ class Spool:
             self._bound_aside()
         except OSError as error:
             self._say(f"a message cannot be set aside ({error.strerror}): {reason}")
+            if isinstance(message, Entry):
+                self._done_with.add(message.number)
         if isinstance(message, Entry):
             self._held = [held for held in self._held if held.number != message.number]
 
@@ -106,23 +114,35 @@ class Spool:
 
         A file that is not what was written is set aside, and said.
         """
-        held = [entry for entry in self._held if entry.path is None]
-        found: list[Entry] = []
+        found = itertools.islice(self.on_disk(), most)
+        return sorted([*self._held, *found], key=lambda entry: (not entry.is_fault, entry.number))[:most]
+
+    def on_disk(self) -> Iterator[Entry]:
+        """Read the messages in the folder one by one, in the same order, and set aside what is not what was written."""
         for path in sorted(self._paths(), key=lambda path: (path.suffix != f".{FAULT}", path.name)):
-            if len(found) >= most:
-                break
             entry = self._read(path)
-            found += [entry] if entry else []
-        return sorted([*held, *found], key=lambda entry: (not entry.is_fault, entry.number))[:most]
+            if entry is not None:
+                yield entry
 
     def remove(self, entry: Entry) -> None:
-        """Forget a message that was sent, or that nobody will ever take. Raises OSError."""
-        if entry.path is not None:
-            entry.path.unlink(missing_ok=True)
+        """Forget a message that was sent. Where the disk does not forget it, an agent that comes after sends it again,
+        which changes nothing.
+        """
         self._held = [held for held in self._held if held.number != entry.number]
+        try:
+            if entry.path is not None:
+                entry.path.unlink(missing_ok=True)
+        except OSError as error:
+            self._done_with.add(entry.number)
+            self._say(f"{entry.path} was sent and cannot be removed: {error.strerror}")
 
     def _paths(self) -> list[Path]:
-        return [path for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
+        """The files of messages. A folder that cannot be read holds none that can be sent; the next write says why."""
+        try:
+            paths = [path for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
+        except OSError:
+            return []
+        return [path for path in paths if int(path.stem) not in self._done_with]
 
     def _tidy(self, path: Path) -> None:
         """Clear away what was begun, and set aside what no agent has written."""
@@ -160,16 +180,19 @@ class Spool:
             self._held.remove(entry)
 
     def _hold(self, entry: Entry, error: OSError) -> None:
-        kept = "is kept in memory" if entry.is_fault else "is given up"
-        self._say(f"{self.folder} takes no message ({error.strerror}): this one {kept}")
+        kept = "this one is kept in memory" if entry.is_fault else "what has no news is given up"
+        if entry.is_fault or not self._is_full:
+            self._say(f"{self.folder} takes no message ({error.strerror}): {kept}")
+        self._is_full = self._is_full or not entry.is_fault
         if entry.is_fault:
             self._held = [*self._held, entry]
         if len(self._held) > HELD_MAX:
             del self._held[0]
             self._say(f"more than {HELD_MAX} messages with faults wait in memory: the oldest is given up")
 
-    def _write_for_sure(self, entry: Entry, bare: bytes | None) -> None:
-        """Write a fault, at the cost of reports without news where the disk is full. Raises OSError."""
+    def _write_for_sure(self, entry: Entry, bare: bytes | None) -> bool:
+        """Write a message, and tell whether that was at the cost of older ones without news. Raises OSError."""
+        has_given_up = False
         while True:
             try:
                 self._write(entry)
@@ -179,17 +202,18 @@ class Spool:
                 calm = sorted(path for path in self._paths() if path.suffix == f".{CALM}")
                 if calm:
                     calm[0].unlink()
-                    self._say(f"the disk is full: {calm[0].name}, a report without news, is given up for a fault")
+                    has_given_up = True
                 elif bare is not None:
                     entry, bare = replace(entry, body=bare), None
                 else:
                     raise
             else:
-                return
+                return has_given_up
 
     def _write(self, entry: Entry) -> None:
         path = self.folder / f"{entry.number:012d}.{FAULT if entry.is_fault else CALM}"
         begun = path.with_suffix(BEGUN)
+        self.folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)  # somebody may have cleared it away
         write_whole(path, b"%08x %b" % (zlib.crc32(entry.body), entry.body), begun)
 
     def _read(self, path: Path) -> Entry | None:

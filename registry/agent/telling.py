@@ -49,6 +49,10 @@ OF_THE_MOMENT = frozenset({401, 408, 429})
 the same token, and what it will not have must not block what is behind it."""
 
 
+IDS = ("report_id", "boot_id", "provider_id")
+"""What every message of an agent holds."""
+
+
 class Superseded(Exception):
     """A newer instance has this node's name. `detail` is the server's sentence."""
 
@@ -107,6 +111,25 @@ class Teller:
         bare = json.dumps(evidence_of(message, str(uuid.uuid4()))).encode() if is_fault else None
         self.spool.put(json.dumps(message).encode(), is_fault=is_fault, bare=bare)
 
+    def sort_out(self) -> tuple[str, ...]:
+        """Look through what an earlier agent left, set aside what must not be sent, and give the boots before this one.
+
+        A disk or image may bring messages of another instance: a server that never heard of it would take them for a
+        new life of this node.
+        """
+        boots: dict[str, None] = {}
+        for entry in self.spool.on_disk():
+            message = _message_in(entry.body)
+            if message is None:
+                self.spool.set_aside(entry, "it holds no report")
+            elif message["provider_id"] != self.sender.provider_id:
+                reason = f"it is of another instance, {message['provider_id']}{_faults_in(message)}"
+                self.spool.set_aside(entry, reason)
+            else:
+                boots[message["boot_id"]] = None
+        boots.pop(self.sender.boot_id, None)
+        return tuple(boots)
+
     def drain(self) -> None:
         """Send the oldest of what waits, as much as one round may. Raises Superseded."""
         until = self.times.monotonic() + self.period * DRAIN_SHARE
@@ -157,12 +180,9 @@ class Teller:
 
     def _refused(self, message: Message, error: ProblemAnswer, *, has_waited: bool) -> Fate:
         if error.code == "instance_superseded":
-            if message.get("provider_id") == self.sender.provider_id:
-                if not has_waited and "failures" in message:
-                    self.spool.set_aside(json.dumps(message).encode(), error.detail)
-                raise Superseded(error.detail) from error
-            self.say(f"a message of the instance {message.get('provider_id')} comes too late: {error.detail}")
-            return Fate.NEVER
+            if not has_waited and "failures" in message:
+                self.spool.set_aside(json.dumps(message).encode(), error.detail)
+            raise Superseded(error.detail) from error
         if has_waited and error.status == INTERNAL:
             return Fate.STUCK
         if isinstance(error, NotAuthorised):
@@ -172,9 +192,8 @@ class Teller:
             return self._missed(error)
         self._reached()
         wrong = "; ".join(f"{one.pointer} {one.detail}" for one in error.errors) or error.detail
-        faults = ", ".join(f"{one['code']} {one.get('failure_id')}" for one in message.get("failures", ()))
-        named = f"; faults in it: {faults}" if faults else ""
-        self.say(f"the server does not take report {message['report_id']} ({error.code}): {wrong}{named}")
+        told = f"the server does not take report {message['report_id']} ({error.code}): {wrong}"
+        self.say(told + _faults_in(message))
         return Fate.NEVER
 
     def _missed(self, error: ClientError) -> Fate:
@@ -194,13 +213,19 @@ class Teller:
         self.error, self._misses, self._not_before = None, 0, float("-inf")
 
 
+def _faults_in(message: Message) -> str:
+    """Name the faults of a message, as the end of a sentence."""
+    faults = ", ".join(f"{one['code']} {one.get('failure_id')}" for one in message.get("failures", ()))
+    return f"; faults in it: {faults}" if faults else ""
+
+
 def _message_in(body: bytes) -> Message | None:
     """Read a message that was kept; None for what is none."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    is_one = isinstance(message, dict) and isinstance(message.get("report_id"), str)
+    is_one = isinstance(message, dict) and all(isinstance(message.get(name), str) for name in IDS)
     faults = message.get("failures", []) if is_one else None
     is_whole = isinstance(faults, list) and all(isinstance(one, dict) and "code" in one for one in faults)
     return message if is_whole else None

@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,20 +16,21 @@ from typing import Any
 import click
 
 from registry.agent.acting import Actor
+from registry.agent.files import FileReader
 from registry.agent.kernel import KernelLog
 from registry.agent.loop import PERIOD_SECONDS, Agent
 from registry.agent.memory import Memory
 from registry.agent.notify import STOPPING, Notifier
-from registry.agent.running import ToolRunner, clean_environment, limit_in
+from registry.agent.running import GRACE_SECONDS, ToolRunner, clean_environment, limit_in
 from registry.agent.sources import Diagnosis, Machine
 from registry.agent.spool import Spool
 from registry.agent.telling import Superseded, Teller
 from registry.agent.times import MachineTimes
 from registry.agent.who import who_reports
 from registry.cli.connection import open_session
-from registry.cli.exits import Exit, exit_of
+from registry.cli.exits import Exit
 from registry.cli.output import plain
-from registry.client import CONNECT_TIMEOUT, Client
+from registry.client import CONNECT_TIMEOUT, Client, NotAuthorised
 from registry.collectors import boot as boots
 from registry.collectors.boot import Boot
 from registry.config import AgentSettings, ConfigError
@@ -154,7 +155,8 @@ def make_agent(settings: AgentSettings, client: Client, times: MachineTimes, per
         raise click.UsageError(f"the agent cannot begin: {error}") from error
     memory = Memory(settings.state_dir / "memory.json", boot.boot_id, say)
     kernel = KernelLog(settings.root, run, boot, memory, times.now)
-    machine = Machine(settings.root, run, kernel, times, lists=lambda: made.lists)
+    files = FileReader(run.limit + 2 * GRACE_SECONDS, times.is_stopping)
+    machine = Machine(settings.root, run, kernel, times, lists=lambda: made.lists, files=files)
     hook = ToolRunner(environment, limit=COMMAND_SECONDS)  # told to stop, it still ends what it has begun
     beside = Diagnosis(
         settings.root,
@@ -165,17 +167,19 @@ def make_agent(settings: AgentSettings, client: Client, times: MachineTimes, per
         lists=lambda: made.lists,
         is_anytime=settings.diag_anytime,
     )
+    teller = Teller(sender, client, spool, times, say, lambda: None, period)
     made = Agent(
         sender=sender,
-        teller=Teller(sender, client, spool, times, say, lambda: None, period),
+        teller=teller,
         memory=memory,
-        actor=Actor(settings.state_file, command, hook, say),
+        actor=Actor(settings.state_file, command, hook, say, memory.acted),
         look=machine.look,
         beside=beside,
         times=times,
         say=say,
         notify=Notifier(os.environ),
         period=period,
+        earlier_boots=teller.sort_out(),
     )
     machine.hurry = made.hurry
     return made
@@ -210,12 +214,13 @@ def code_of(made: Agent) -> int:
     error = made.teller.error
     if made.standing is not None and made.standing.decision is not None:
         return made.standing.exit_code
-    return int(Exit.NO_DECISION if error is None else exit_of(error))
+    return int(Exit.NOT_AUTHORISED if isinstance(error, NotAuthorised) else Exit.NO_DECISION)
 
 
 def say(sentence: str) -> None:
     """Write a line for the log."""
-    click.echo(f"pratique agent: {plain(sentence)}", err=True)
+    with suppress(OSError):  # a log on a full disk is no reason to stop looking
+        click.echo(f"pratique agent: {plain(sentence)}", err=True)
 
 
 def _unreadable(sentence: str) -> SystemExit:

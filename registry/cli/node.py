@@ -48,13 +48,16 @@ def list_(session: Session, limit: int, **filters: str | None) -> None:
 @click.argument("name")
 @speaks_http
 def show(session: Session, name: str) -> None:
-    """Print the node NAME: its decision, and its devices slot by slot."""
+    """Print the node NAME: its decision, its conditions, and its devices slot by slot."""
     found = session.client.get("nodes", name)
     if session.is_json:
         print_json(found)
         return
     print_decision(found["admission"])
     print_facts({field: found.get(field) for field in ("state", "profile", "provider_id", "boot_id", "zone")})
+    troubles = found.get("conditions") or ()
+    if troubles:
+        print_table(("CONDITION", "STATUS", "SINCE", "DEVICE", "REASON"), map(_condition, troubles))
     devices = found.get("devices") or ()
     rows = ([one.get(field) for field in ("slot", "kind", "serial", "uuid", "model", "state")] for one in devices)
     print_table(("SLOT", "KIND", "SERIAL", "UUID", "MODEL", "STATE"), rows)
@@ -121,6 +124,12 @@ def show_node(session: Session, found: Mapping[str, Any]) -> None:
         print_json(found)
     else:
         print_facts({name: value for name, value in found.items() if not isinstance(value, (dict, list))})
+
+
+def _condition(one: Mapping[str, Any]) -> tuple[object, ...]:
+    named = one.get("device") or {}
+    device = next((named[field] for field in ("serial", "uuid", "slot", "id") if named.get(field)), None)
+    return one.get("name"), one.get("status"), one.get("since"), device, one.get("reason")
 
 
 def _row(one: Mapping[str, Any]) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def report(session: Session, node: str, parts: tuple[str, ...], **options: Any) 
     Ends with 0 when the report was taken, whatever the decision is: `pratique admit` tells that by its exit code.
     """
     message = message_of(options)
-    contents = {name: read_part(name, place) for name, place in (paired(part, "=", "NAME=FILE") for part in parts)}
+    contents = {name: read_part(name, place) for name, place in _once_each(parts)}
     answer = session.client.report(node, message, contents, fields=as_fields(message))
     if session.is_json:
         print_json(answer)
@@ -66,6 +66,16 @@ def report(session: Session, node: str, parts: tuple[str, ...], **options: Any) 
         click.echo(f"warning: {plain(warning['message'])} ({plain(warning['code'])})", err=True)
     print_pass(answer["pass"])
     print_decision(answer["admission"])
+
+
+def _once_each(parts: Sequence[str]) -> list[tuple[str, str]]:
+    """Take `NAME=FILE` apart. Raises BadParameter for a name that stands twice: one of the two would be lost unseen."""
+    pairs = [paired(part, "=", "NAME=FILE") for part in parts]
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise click.BadParameter(f"{name} is given twice: send each in a report of its own", param_hint="--part")
+    return pairs
 
 
 def message_of(options: Mapping[str, Any]) -> dict[str, Any]:

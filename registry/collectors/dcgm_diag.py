@@ -10,7 +10,7 @@ https://github.com/NVIDIA/DCGM/blob/master/testing/python3/dcgm_diag_schema.json
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,21 +52,24 @@ def parse(data: bytes) -> Findings:
     """Read the output of `dcgmi diag -j`: the check `dcgm.diag` for each GPU, and its faults.
 
     A GPU is named by its serial where the output tells it, else as `gpu:<index>`. A setting that fails is the node's
-    and makes the check unknown there; a remark below a failure makes it a warning. When dcgmi says that it could not
-    look, the check is unknown. Raises PartUnreadable for what is cut off or is something else.
+    and makes the check unknown there; a remark below a failure makes it a warning. A test that DCGM has disabled for
+    the product counts for nothing; of a GPU that was given no other nothing was looked at. When dcgmi says that it
+    could not look, the check is unknown. Raises PartUnreadable for what is cut off or is something else.
     """
     output = read_output(data, _ROOTS, _TOOL)
     if output.document is None:
         return could_not_look(DIAG, output.words)
-    root = next((found for name in _ROOTS if isinstance(found := output.document.get(name), dict)), None)
-    if root is None:
+    roots = [found for name in _ROOTS if isinstance(found := output.document.get(name), dict)]
+    if not roots:
         raise PartUnreadable(f"{shown(_ROOTS[0])} holds no object; send the whole output of {_TOOL} -j")
-    tally = Tally(DIAG, version=_version(output.document, root))
-    names = _serials(output.document, root)
-    for result in _results(root, names):
-        _judge(result, tally)
-    if words := clean(root.get("runtime_error") or output.document.get("runtime_error")):
-        tally.note(Subject(), CheckStatus.UNKNOWN, message=words)
+    tally = Tally(DIAG, version=_version(output.document, roots))
+    names = _serials(output.document, roots)
+    for root in roots:
+        for result in _results(root, names):
+            _judge(result, tally)
+    for said in (*roots, output.document):
+        if words := clean(said.get("runtime_error")):
+            tally.note(Subject(), CheckStatus.UNKNOWN, message=words)
     if tally.worst() is None:
         return could_not_look(DIAG, "the diagnostic ran no test")
     return tally.findings()
@@ -83,6 +86,9 @@ def collect(root: Path, run: Runner, level: int = 1) -> Findings:  # noqa: ARG00
 def _judge(result: _Result, tally: Tally) -> None:
     """Enter one result. Only a failed test can be a fault; of its warnings each says whose."""
     subject, test = result.subject, result.test
+    if _is_foreign(result):
+        tally.note(subject, CheckStatus.NOT_APPLICABLE, message=f"DCGM has {test} disabled for this product")
+        return
     if result.status is not CheckStatus.FAIL:
         told = next(iter(result.complaints), None)
         is_noted = told is not None and result.status is CheckStatus.PASS
@@ -92,6 +98,15 @@ def _judge(result: _Result, tally: Tally) -> None:
         return
     for complaint in result.complaints or (Complaint(""),):
         _blame(complaint, subject, test, tally)
+
+
+def _is_foreign(result: _Result) -> bool:
+    """Tell whether a test was left out because DCGM never runs it on this product, and for no other reason.
+
+    That stays so at every run: waiting for such a test would keep the product out for ever.
+    """
+    names = {complaint.name for complaint in result.complaints}
+    return result.status is CheckStatus.SKIPPED and names == {"TEST_DISABLED"}
 
 
 def _blame(complaint: Complaint, subject: Subject, test: str, tally: Tally) -> None:
@@ -194,13 +209,13 @@ def _complaints(said: object) -> Iterator[Complaint]:
             yield Complaint(clean(one))
 
 
-def _serials(document: Mapping[str, Any], root: Mapping[str, Any]) -> dict[int, str]:
+def _serials(document: Mapping[str, Any], roots: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     """Return the serials of the GPUs by index. One that stands for two GPUs, or fills a gap, names none."""
     said: dict[int | None, object] = {}
     for group in objects(document.get("entity_groups")):
         if clean(group.get("entity_group")).upper() == "GPU":
             said |= {_index(one.get("entity_id")): one.get("serial_num") for one in objects(group.get("entities"))}
-    for legacy in (root.get("GPU Device Serials"), document.get("GPU Device Serials")):
+    for legacy in (place.get("GPU Device Serials") for place in (*roots, document)):
         if isinstance(legacy, dict):
             said |= {index: serial for key, serial in legacy.items() if (index := number(key)) is not None}
     usable = {
@@ -217,7 +232,7 @@ def _is_serial(text: str) -> bool:
     return "<<<" not in text and why_unusable(IdentifierType.SERIAL, text) is None
 
 
-def _version(document: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+def _version(document: Mapping[str, Any], roots: Sequence[Mapping[str, Any]]) -> str:
     metadata = document.get("metadata")
-    places = (metadata if isinstance(metadata, dict) else {}, root, document)
+    places = (metadata if isinstance(metadata, dict) else {}, *roots, document)
     return next((found for place in places if (found := clean(place.get("version")))), "")

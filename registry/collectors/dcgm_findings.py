@@ -79,7 +79,9 @@ class Tally:
         return min((one.status for one in self._found.values()), key=WORST_FIRST.index, default=None)
 
     def _told(self, result: CheckResult) -> CheckResult:
-        """Add how many more there are of what the first one says."""
+        """Add how many more there are of what the first one says. Where no test applied, none was run."""
+        if result.status is CheckStatus.NOT_APPLICABLE:
+            result = replace(result, status=CheckStatus.SKIPPED)
         more = self._more[result.device]
         return replace(result, message=f"{result.message} (and {more} more)") if more and result.message else result
 

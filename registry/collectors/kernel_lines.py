@@ -34,7 +34,9 @@ _PRIORITY = re.compile(r"<(\d{1,9})>")
 _DECODED = re.compile(r"([a-z0-9]{2,8}) *:[a-z]{3,7} *: ?")
 _CALLER = re.compile(r"\[ *[TC]\d{1,10}\] ?")
 _CLOCK = re.compile(r"\[ *\d{1,10}\.\d{1,9}\] ?")
-_SENDER = re.compile(rf"(?:[^\s:\[\]]{{1,255}} )?kernel(?:\[\d{{1,10}}\])?: ?(?:{_CLOCK.pattern})?")
+_HOST = r"(?:[^\s:\[\]]{1,255}|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f.]{0,15}){2,8}(?:%[\w.-]{1,16})?)"
+"""A name, or an address: a log that was sent over the network names its sender by that. One of IPv6 holds colons."""
+_SENDER = re.compile(rf"(?:{_HOST} )?kernel(?:\[\d{{1,10}}\])?: ?(?:{_CLOCK.pattern})?")
 _HOSTED = frozenset({Form.ISO, Form.FULL, Form.SYSLOG, Form.EPOCH})
 _BOOT_MARK = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --")
 _DUMP = re.compile(r"[A-Za-z]{2,20}#\d{1,10} Part\d{1,10}")

@@ -50,7 +50,7 @@ class Doubt(StrEnum):
     BOOT_TIME_UNKNOWN = "boot_time_unknown"
     """It is counted from a boot whose time nobody told."""
     IMPOSSIBLE_DATE = "impossible_date"
-    """There is no such date, or none in the year that it would have to be of."""
+    """There is no such date, none in the year that it would have to be of, or its month is of another language."""
     ZONE_ASSUMED_UTC = "zone_assumed_utc"
     """The stamp names no zone, and is read as UTC."""
 
@@ -82,17 +82,19 @@ class Moment:
 
 
 _CLOCK = r"\d{2}:\d{2}:\d{2}"
+_WORD = r"[^\s\[\]<>:]{1,16}"
+"""A weekday or a month, which dmesg and the journal print in the language of whoever runs them: `Fr`, `nov.`."""
 _DELTA = r"(?: *<[ +.*\d]{0,24}>| {1,24})?"
 _BRACKETED: tuple[tuple[Form, re.Pattern[str]], ...] = (
     (Form.UPTIME, re.compile(rf"\[ *(\d{{1,10}}\.\d{{1,9}}){_DELTA}\] ?")),
-    (Form.CTIME, re.compile(rf"\[[A-Z][a-z]{{2}} ([A-Z][a-z]{{2}} +\d{{1,2}} {_CLOCK} \d{{4}}){_DELTA}\] ?")),
+    (Form.CTIME, re.compile(rf"\[{_WORD} ({_WORD} +\d{{1,2}} {_CLOCK} \d{{4}}){_DELTA}\] ?")),
     (Form.NONE, re.compile(r"\[((?: *\+|<) *\d{1,10}\.\d{1,9}>?|[A-Z][a-z]{2} ?\d{1,2} \d{2}:\d{2})\] ?")),
 )
 _BARE: tuple[tuple[Form, re.Pattern[str]], ...] = (
     (Form.KERNEL_ISO, re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}}T{_CLOCK},\d{{1,9}}(?:Z|[+-]\d{{2}}:?\d{{2}})) ")),
     (Form.ISO, re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}}[T ]{_CLOCK}(?:\.\d{{1,9}})?(?:Z|[+-]\d{{2}}:?\d{{2}})?) ")),
-    (Form.SYSLOG, re.compile(rf"([A-Z][a-z]{{2}} +\d{{1,2}} {_CLOCK}(?:\.\d{{1,9}})?) ")),
-    (Form.FULL, re.compile(rf"[A-Z][a-z]{{2}} (\d{{4}}-\d{{2}}-\d{{2}} {_CLOCK}(?:\.\d{{1,9}})? [A-Z0-9+-]{{1,6}}) ")),
+    (Form.SYSLOG, re.compile(rf"({_WORD} +\d{{1,2}} {_CLOCK}(?:\.\d{{1,9}})?) ")),
+    (Form.FULL, re.compile(rf"{_WORD} (\d{{4}}-\d{{2}}-\d{{2}} {_CLOCK}(?:\.\d{{1,9}})? [A-Z0-9+-]{{1,6}}) ")),
     (Form.EPOCH, re.compile(r"(\d{9,11}\.\d{1,9}) ")),
 )
 

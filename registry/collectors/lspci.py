@@ -66,8 +66,8 @@ def collect(root: Path, run: Runner) -> Inventory:  # noqa: ARG001 - all collect
 def parse(data: bytes) -> Inventory:
     """Return the EFAs on the bus. Output without `-D`, `-nn` or `-vvv` is read too and says less.
 
-    An EFA that no longer answers fails `efa.link`, a GPU `gpu.responding`; nothing is said of those that do.
-    Raises PartUnreadable.
+    An EFA that no longer answers fails `efa.link`, a GPU `gpu.responding`; nothing is said of those that do. What shows
+    functions of NVIDIA alone was asked for those (`-d 10de:`), and is no list of EFAs. Raises PartUnreadable.
     """
     text = read_text(data, _TOOL)
     if "\n\t" in text:
@@ -82,7 +82,8 @@ def parse(data: bytes) -> Inventory:
         for function in functions
         if function.is_gone and _NVIDIA.search(function.heading) and _GPU_CLASS.search(function.heading)
     ]
-    return Inventory(kind=Kind.EFA, entries=entries, checks=tuple(gone))
+    is_list = not all(_NVIDIA.search(function.heading) for function in functions)
+    return Inventory(kind=Kind.EFA, entries=entries, checks=tuple(gone), is_list=is_list)
 
 
 def _read_functions(text: str) -> list[_Function]:

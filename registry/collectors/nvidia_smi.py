@@ -12,8 +12,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from registry.collectors.nvidia_smi_checks import ALL_CHECKS, Printed, Word, add_up, classify, derive_checks, read_count
-from registry.collectors.nvidia_smi_text import MAX_DEVICES, MAX_TEXT, Remarks, shown
+from registry.collectors.nvidia_smi_checks import (
+    ALL_CHECKS,
+    RESPONDING,
+    Printed,
+    Word,
+    add_up,
+    classify,
+    derive_checks,
+    read_count,
+)
+from registry.collectors.nvidia_smi_text import MAX_DEVICES, MAX_TEXT, Remarks, lines, shown
 from registry.domain.errors import PartUnreadable
 from registry.domain.identity import normalise_slot
 from registry.domain.reports import CheckResult, DeviceEntry, Inventory, Kind, Notice, Reading, ReportedFailure
@@ -123,6 +132,23 @@ def build_inventory(
         stamp=heading.stamp,
         warnings=(*heading.notices, *remarks.notices),
     )
+
+
+def read_complaints(text: str) -> Inventory | None:
+    """Read an output that is nothing but complaints about GPUs which do not answer; None for every other.
+
+    One lost GPU can keep nvidia-smi from listing the rest, of which that says nothing: the inventory is no list.
+    Raises PartUnreadable.
+    """
+    remarks = Remarks()
+    if not all(remarks.take(line) for line in lines(text)) or not remarks.unreachable:
+        return None
+    return without_list(build_inventory((), remarks, Heading(), asked=frozenset({RESPONDING})))
+
+
+def without_list(inventory: Inventory) -> Inventory:
+    """Keep what was found, of an output that lists nobody who answers."""
+    return replace(inventory, entries=(), is_list=False)
 
 
 def read_attached(text: str | None) -> int | None:

@@ -12,7 +12,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from registry.collectors.nvidia_smi import Heading, build_inventory, find_gone, read_attached
+from registry.collectors.nvidia_smi import (
+    Heading,
+    build_inventory,
+    find_gone,
+    read_attached,
+    read_complaints,
+    without_list,
+)
 from registry.collectors.nvidia_smi_checks import ALL_CHECKS, ECC, RECOVERY_ACTION, ROW_REMAP, Printed
 from registry.collectors.nvidia_smi_text import MAX_DEVICES, MAX_TEXT, Remarks, decode, lines, shown
 from registry.domain.errors import PartUnreadable
@@ -86,12 +93,16 @@ _FLAGS = frozenset({"remap_pending", "remap_failure", "retired_pending"})
 def parse(data: bytes) -> Inventory:
     """Read the output of `nvidia-smi --query-gpu=… --format=csv`, with or without `nounits`, not `noheader`.
 
-    A header that nobody knows is named in the warnings. Only the checks whose columns are there are derived. Raises
+    A table without a row, and complaints in place of one, are no list. A header that nobody knows is named in the
+    warnings. Only the checks whose columns are there are derived. Raises
     PartUnreadable when there is no header line or no column that identifies, when a row has another number of fields
     than the header, when a serial went through a spreadsheet, and when it is something else.
     """
-    remarks = Remarks()
     text = decode(data)
+    complaints = read_complaints(text)
+    if complaints is not None:
+        return complaints
+    remarks = Remarks()
     rows = _rows(text, remarks)
     head = next(rows, [])
     headers = _read_headers(head)
@@ -111,7 +122,8 @@ def parse(data: bytes) -> Inventory:
     heading = Heading(
         attached=read_attached(first.get("count")), stamp=first.get("timestamp"), notices=_unknown(headers, columns)
     )
-    return _without_half_looks(build_inventory(printed, remarks, heading, _asked(columns)), columns)
+    inventory = _without_half_looks(build_inventory(printed, remarks, heading, _asked(columns)), columns)
+    return inventory if printed else without_list(inventory)
 
 
 def _rows(text: str, remarks: Remarks) -> Iterator[list[str]]:

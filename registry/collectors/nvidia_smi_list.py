@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from registry.collectors.nvidia_smi import Heading, build_inventory, find_gone
+from registry.collectors.nvidia_smi import Heading, build_inventory, find_gone, read_complaints
 from registry.collectors.nvidia_smi_checks import RESPONDING, Printed
 from registry.collectors.nvidia_smi_text import MAX_DEVICES, MAX_TEXT, Remarks, decode, lines, shown
 from registry.domain.errors import PartUnreadable
@@ -18,12 +18,16 @@ _SLICE = re.compile(r"\s+MIG \S.*?: \(UUID: (MIG-[^()\s]+)\)")
 def parse(data: bytes) -> Inventory:
     """Read the output of `nvidia-smi -L`: model, UUID and MIG slices of each GPU, no slots.
 
-    A GPU that could not be reached is an entry with a slot only; its index is given to nobody. Raises PartUnreadable
-    for any line that is none of this, so that a list cut off in a line is refused.
+    A GPU that could not be reached is an entry with a slot only; its index is given to nobody. Where none could be,
+    it is no list. Raises PartUnreadable for any line that is none of this, so that a list cut off in a line is refused.
     """
+    text = decode(data)
+    complaints = read_complaints(text)
+    if complaints is not None:
+        return complaints
     remarks = Remarks()
     gpus: dict[str, tuple[dict[str, str], list[str]]] = {}
-    for line in lines(decode(data)):
+    for line in lines(text):
         if remarks.take(line):
             continue
         _take(line.rstrip(), gpus)

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 import re
 
-from registry.collectors.nvidia_smi import Heading, build_inventory, find_gone, name_texts, read_attached
+from registry.collectors.nvidia_smi import (
+    Heading,
+    build_inventory,
+    find_gone,
+    name_texts,
+    read_attached,
+    read_complaints,
+)
 from registry.collectors.nvidia_smi_checks import Printed, Word, classify
 from registry.collectors.nvidia_smi_text import MAX_DEVICES, Remarks, decode, lines, shown
 from registry.domain.errors import PartUnreadable
@@ -70,13 +77,17 @@ _PROCESSES = ("processes", "compute_processes", "accounted_processes")
 
 
 def parse(data: bytes) -> Inventory:
-    """Read the output of `nvidia-smi -q`.
+    """Read the output of `nvidia-smi -q`. Complaints in place of it are no list.
 
     Raises PartUnreadable when it holds fewer GPUs than it counts or stops within one, when it is not the only one,
     and when it is something else.
     """
+    text = decode(data)
+    complaints = read_complaints(text)
+    if complaints is not None:
+        return complaints
     reader = _Reader()
-    for line in lines(decode(data)):
+    for line in lines(text):
         reader.take(line)
     reader.check_whole()
     heading = Heading(

@@ -14,7 +14,14 @@ from xml.etree.ElementTree import ParseError
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from registry.collectors.nvidia_smi import Heading, build_inventory, find_gone, name_texts, read_attached
+from registry.collectors.nvidia_smi import (
+    Heading,
+    build_inventory,
+    find_gone,
+    name_texts,
+    read_attached,
+    read_complaints,
+)
 from registry.collectors.nvidia_smi_checks import Printed, Word, classify
 from registry.collectors.nvidia_smi_text import MAX_DEVICES, Remarks, decode, lines, shown
 from registry.domain.errors import PartUnreadable
@@ -85,10 +92,13 @@ def parse(data: bytes) -> Inventory:
     """Read the output of `nvidia-smi -q -x`.
 
     A document of an unknown version is read for what is found in it. One that ends well but lists fewer GPUs than it
-    counts is a partial inventory. Raises PartUnreadable when the document is cut off, is not the only one, declares
-    entities, or is something else.
+    counts is a partial inventory; complaints in place of a document are no list. Raises PartUnreadable when the
+    document is cut off, is not the only one, declares entities, or is something else.
     """
     text = decode(data)
+    complaints = read_complaints(text)
+    if complaints is not None:
+        return complaints
     remarks = Remarks()
     document = _cut_out(text, remarks)
     reader = _Reader()

@@ -28,6 +28,9 @@ _XID = re.compile(r"NVRM: *Xid *(?:\(([^()]{0,64})\))? *: *([0-9]{1,6})(?![0-9A-
 _SXID = re.compile(r"nvidia-nvswitch([0-9]{0,4}): *SXid *\(([^()]{0,64})\) *: *([0-9]{1,6})(?![0-9A-Za-z_])(.*)")
 _LOOKS_LIKE_ONE = re.compile(r"NVRM: *Xid|nvidia-nvswitch[0-9]{0,4}: *SXid")
 
+_INSTANCE = re.compile(r" +GPU-I:([0-9]{1,4})(?: +GPU-CI:([0-9]{1,4}))?$")
+"""What follows the address where the GPU is partitioned: the GPU instance and the compute instance that were hit.
+https://docs.nvidia.com/datacenter/tesla/mig-user-guide/"""
 _PROCESS = re.compile(r", *pid='?([0-9]{1,10}|<unknown>)'?(?:, *name=([^,]{0,64}))?")
 # A process may be named so that its name looks like a flag. Names have 15 characters at most, and so no room for all
 # that is asked for here: a unit, how bad, which copy, and the flag.
@@ -47,7 +50,10 @@ _UUID = re.compile(
 )
 _BOARD_SERIAL = re.compile(r"NVRM: GPU Board Serial Number: ([0-9A-Za-z]{6,32})\b")
 _SERIAL = re.compile(r"NVRM: GPU ([0-9a-f:.]{4,20}): GPU serial number is ([0-9A-Za-z]{6,32})\b", re.IGNORECASE)
-_OFF_BUS = re.compile(r"NVRM: GPU ([0-9a-f:.]{4,20}): GPU has fallen off the bus", re.IGNORECASE)
+_OFF_BUS = re.compile(
+    r"NVRM: GPU (?:at )?(?:PCI:)?([0-9a-f:.]{3,19}[0-9a-f]):?(?: GPU)? has fallen off the bus", re.IGNORECASE
+)
+"""As newer and older drivers put it; without a number, and sometimes nothing else is said."""
 _NOT_ANSWERING = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-f:.]{4,20})(?![0-9a-z])(.*)", re.IGNORECASE)
 _OFF_BUS_END = re.compile(
     r" *(?:NVRM: *)?(?:\(PCI ID: [^()]{0,24}\) *)?(?:installed in this system has *)?fallen off the bus"
@@ -69,6 +75,7 @@ _INIT_FAILED = re.compile(r"NVRM: (?:GPU ([0-9a-f:.]{4,20}): )?RmInitAdapter fai
 _RESET_REQUIRED = re.compile(r"NVRM: .{0,400}\[NV_ERR_RESET_REQUIRED\]")
 _LOADING = re.compile(r"NVRM: loading NVIDIA UNIX .{0,80}?Kernel Module.{0,40}? ([0-9]{3,4}\.[0-9.]{1,12})(?![0-9.])")
 
+_INSTANCES = ("gpu_instance", "compute_instance")
 _ENDS = {_OFF_BUS_END: "gpu.fallen_off_bus", _UNSUPPORTED_END: "gpu.init_failed"}
 _REACH = 4
 """Lines of the driver within which `The NVIDIA GPU <address>` may be followed by what is the matter with it."""
@@ -139,6 +146,10 @@ class DriverMessages:
         if number == 0:
             return None
         evidence: dict[str, Any] = {}
+        instance = _INSTANCE.search(place or "")
+        if instance is not None:
+            place = instance.string[: instance.start()]
+            evidence |= {name: int(text) for name, text in zip(_INSTANCES, instance.groups(), strict=True) if text}
         slot = normalise_slot((place or "").removeprefix("PCI:"))
         if slot is None and place:
             evidence["place"] = place

@@ -9,13 +9,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from registry.domain.decision import Decision, DeviceRef, Disposition, ExitCode, Reason, ReasonCode, exit_code
-from registry.domain.node_facts import ConditionFailure, Conflict, HoldOn, NodeFacts, Unattached, Withheld
+from registry.domain.node_facts import Conflict, HoldOn, NodeFacts, Unattached, Withheld
 from registry.domain.passes import effective_have
 from registry.domain.policy import Policy
 from registry.domain.reasons import QUESTIONS, held_devices, safe_mode, unknown_node, withheld
 
 __all__ = [
-    "ConditionFailure",
     "Conflict",
     "Decision",
     "DeviceRef",

@@ -21,9 +21,35 @@ def canonical(value: JSON, where: str = "") -> str:
     deeper than the interpreter's stack.
     """
     try:
-        return json.dumps(_plain(value, where), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        if _is_plain(value):
+            text = _encode(value)
+            if not _has_surrogate(text):
+                return text
+        return _encode(_plain(value, where))
     except RecursionError:
         raise _refusal(where, "is nested too deeply") from None
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether `json` writes a value in only one way as it is, as nearly all are; other texts than UTF-8 aside."""
+    if value is None or isinstance(value, str):
+        return True
+    if isinstance(value, int):
+        return -INT_LIMIT <= value < INT_LIMIT
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and all(map(_is_plain, value.values()))
+    return isinstance(value, list | tuple) and all(map(_is_plain, value))
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _plain(value: object, where: str) -> object:

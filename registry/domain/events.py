@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NoReturn, TypeAlias
 
 from registry.domain.actors import Actor, ActorKind, Subject, SubjectKind
@@ -91,6 +92,12 @@ class EventType(StrEnum):
     """The counted passes of a node went back to zero."""
     CHECK_CHANGED = "check.changed"
     """The status of a check is another than before."""
+    CONDITION_OPENED = "condition.opened"
+    """A check began to fail or to come and go, or nobody could look for too long."""
+    CONDITION_FAILED = "condition.failed"
+    """A condition has lasted longer than is tolerated."""
+    CONDITION_CLEARED = "condition.cleared"
+    """A condition is over: all has been well for long enough, or what it was of is gone."""
     FAILURE_RECORDED = "failure.recorded"
     """A fault of a device or node was put on record."""
     FAILURE_WITHDRAWN = "failure.withdrawn"
@@ -115,6 +122,16 @@ class EventType(StrEnum):
     """A credential stopped working."""
     JOIN_REFUSED = "join.refused"
     """Somebody with a join token asked for a node's token and did not get it."""
+    JOB_STARTED = "job.started"
+    """A job got its nodes, and began or began again."""
+    JOB_INTERRUPTED = "job.interrupted"
+    """A job was stopped and means to go on."""
+    JOB_ENDED = "job.ended"
+    """A job is over."""
+    JOB_FAILURE_JUDGED = "job_failure.judged"
+    """A failed job was told, and who is to blame."""
+    JOB_FAILURE_REVISED = "job_failure.revised"
+    """Later evidence gave another verdict, or more was told of the failure."""
     SERVICE_RESUMED = "service.resumed"
     """The service came back after an outage, which is left out of all ages."""
     SERVICE_RESTORED = "service.restored"
@@ -213,7 +230,7 @@ def _write_body(draft: Draft, sequence: int, at: str, subjects: Sequence[tuple[S
 
     Put together from its parts, because an event may have a hundred subjects, and they are known to be plain.
     """
-    actor = canonical({"kind": draft.actor.kind, "name": draft.actor.name})
+    actor = _write_actor(draft.actor)
     told = _write_plain(_subjects_json(subjects))
     body = (
         f'{{"actor":{actor},"at":"{at}","data":{canonical(draft.data, "/data")},"sequence":{sequence:d},'
@@ -221,6 +238,11 @@ def _write_body(draft: Draft, sequence: int, at: str, subjects: Sequence[tuple[S
     )
     body.encode()  # an id that cannot be UTF-8 is a UnicodeEncodeError, which is a ValueError
     return body
+
+
+@lru_cache(maxsize=64)  # one act has many events
+def _write_actor(actor: Actor) -> str:
+    return canonical({"kind": actor.kind, "name": actor.name})
 
 
 _write_plain = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode

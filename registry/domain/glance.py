@@ -66,30 +66,42 @@ def glance_of(report: Report) -> Glance:
     entries = report.entries or ()
     return glance_at(
         report,
-        lines=[[getattr(one, name) for name in _LINE] for one in entries],
-        kinds=None if report.entries is None else tuple(one.kind for one in entries),
-        firmware=[sorted(one.firmware.items()) for one in entries],
-        readings=tuple(one.readings for one in entries),
+        None if report.entries is None else tuple(one.kind for one in entries),
+        tuple(one.readings for one in entries),
+        lines=_write([[getattr(one, name) for name in _LINE] for one in entries]),
+        firmware=_write([sorted(one.firmware.items()) for one in entries]),
     )
 
 
 def glance_at(
     report: Report,
-    *,
-    lines: Sequence[Any],
     kinds: tuple[str, ...] | None,
-    firmware: Sequence[Any],
     readings: tuple[Mapping[str, Reading], ...],
+    *,
+    lines: bytes,
+    firmware: bytes,
 ) -> Glance:
-    """Glance at a report by its lines as they came, without their firmware and readings, which are given apart."""
+    """Glance at a report by its lines as they came, without their firmware and readings, which are given apart.
+
+    `lines` and `firmware` are written in any way that writes the same alike.
+    """
     # The one reading that matching looks at, so that a list is not taken for one which would be matched otherwise.
-    boards = [one.get("multigpu_board") for one in readings]
-    whole = [lines, boards, sorted(report.partial)]  # the same lines mean less when more devices are known to be there
-    return Glance(report, kinds, readings, _digest(whole), _digest(firmware))
+    boards = [(at, one["multigpu_board"]) for at, one in enumerate(readings) if "multigpu_board" in one]
+    # The same lines mean less when more devices are known to be there.
+    beside = _write([boards, sorted(report.partial)])
+    return Glance(report, kinds, readings, _hash(lines + beside), _hash(firmware))
 
 
 _LINE = tuple(one.name for one in fields(DeviceEntry) if one.name not in {"firmware", "readings"})
 
 
 def _digest(said: Sequence[Any]) -> str:
-    return hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest()
+    return _hash(_write(said))
+
+
+def _write(said: Sequence[Any]) -> bytes:
+    return json.dumps(said, separators=(",", ":")).encode()
+
+
+def _hash(written: bytes) -> str:
+    return hashlib.sha256(written).hexdigest()

@@ -25,6 +25,12 @@ _HOTTEST = 150
 _STRONGEST_WATTS = 10_000
 """Several times the strongest board there is; 0 W is what parts print that cannot measure."""
 
+_BOUNDS = {
+    "temperature_celsius": _HOTTEST,
+    "memory_temperature_celsius": _HOTTEST,
+    "power_watts": _STRONGEST_WATTS,
+}
+
 Times: TypeAlias = tuple[datetime | None, datetime | None]
 """Since when a GPU is above the first margin, and since when above the second."""
 
@@ -141,6 +147,14 @@ def _peers(look: _Look, looks: Sequence[_Look], policy: Policy) -> list[_Look]:
     """Give the neighbours that a GPU can be compared with; none when they are too few to say anything."""
     peers = [one for one in looks if one is not look and _is_like(look, one, policy)]
     return peers if len(peers) >= policy.heat_neighbours else []
+
+
+def without_blanks(readings: Mapping[str, Reading]) -> dict[str, Reading]:
+    """Give readings as people are shown them: with nothing in place of a number that is no temperature or power."""
+    return {
+        name: None if name in _BOUNDS and _number(value, _BOUNDS[name]) is None else value
+        for name, value in readings.items()
+    }
 
 
 def _look(gpu: Gpu, policy: Policy) -> _Look | None:

@@ -8,9 +8,10 @@ one form, or a reason why it identifies nothing. Who the device then is, `identi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
 
 from registry.domain.placeholders import (
@@ -245,7 +246,17 @@ def parse_slice(text: str | None) -> SliceName | None:
 
 def identifiers_of(entry: DeviceEntry) -> tuple[Identifier, ...]:
     """Return everything the entry printed that looks like an identifier, what is not usable included."""
-    return tuple(_identifiers(entry))
+    printed: tuple[tuple[IdentifierType, str | None], ...] = (
+        (IdentifierType.SERIAL, entry.serial),
+        (IdentifierType.UUID, entry.uuid),
+        (IdentifierType.UNIQUE_ID, entry.unique_id),
+        (IdentifierType.MODULE_ID, entry.module_id),
+        (IdentifierType.NODE_GUID, entry.node_guid),
+        (IdentifierType.MAC, entry.mac),
+        (IdentifierType.GID, entry.gid),
+        *((IdentifierType.SLICE, name) for name in entry.slices),
+    )
+    return _identifiers(entry.kind, entry.vendor, printed)
 
 
 def why_unusable(type_: IdentifierType | str, text: str | None) -> str | None:
@@ -257,23 +268,18 @@ def why_unusable(type_: IdentifierType | str, text: str | None) -> str | None:
     return f"is not readable as a {known}"
 
 
-def _identifiers(entry: DeviceEntry) -> Iterator[Identifier]:
-    printed: tuple[tuple[IdentifierType, str | None], ...] = (
-        (IdentifierType.SERIAL, entry.serial),
-        (IdentifierType.UUID, entry.uuid),
-        (IdentifierType.UNIQUE_ID, entry.unique_id),
-        (IdentifierType.MODULE_ID, entry.module_id),
-        (IdentifierType.NODE_GUID, entry.node_guid),
-        (IdentifierType.MAC, entry.mac),
-        (IdentifierType.GID, entry.gid),
-        *((IdentifierType.SLICE, name) for name in entry.slices),
-    )
+@lru_cache(maxsize=1024)  # one list is asked for its entries' identifiers several times
+def _identifiers(
+    kind: str, vendor: str, printed: tuple[tuple[IdentifierType, str | None], ...]
+) -> tuple[Identifier, ...]:
+    found = []
     for type_, text in printed:
         if text is None:
             continue
         value = _NORMALISE.get(type_, usable_text)(text)
         kept = text if value is None else value
-        yield Identifier(entry.kind, entry.vendor, type_, kept, type_.scope, is_usable=value is not None)
+        found.append(Identifier(kind, vendor, type_, kept, type_.scope, is_usable=value is not None))
+    return tuple(found)
 
 
 _WHY_NOT: dict[IdentifierType, Callable[[str | None], str | None]] = {

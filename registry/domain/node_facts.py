@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from registry.domain.actors import Actor
 from registry.domain.checks import CheckState
+from registry.domain.condition_shown import Condition, ConditionStatus
 from registry.domain.decision import DeviceRef
 from registry.domain.profiles import Profile
 from registry.domain.quarantine import HoldMatch
@@ -46,23 +47,14 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionFailure:
-    """A condition in failure, of one device or, when `device` is None, of the node."""
-
-    name: str
-    message: str
-    device: DeviceRef | None = None
-    since: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """One node in one snapshot of the records. With nothing but a name it is a node nobody knows.
 
     `silence_seconds` is the age of the last report without our own outages, None when none came. `listed_counts` are
     the lengths of the last lists of this instance, None where no list came; `expected` has waivers applied. `devices`
     are the units placed here, so that findings can be put to them. `checks` are those of the current boot.
-    `required_checks` are the profile's unless given. `asking` is an instance that is not the one on record.
+    `required_checks` are the profile's unless given. `asking` is an instance that is not the one on record. `sequence`
+    is that of the newest event in the records, where it was read with them.
     """
 
     node: str
@@ -82,12 +74,18 @@ class NodeFacts:
     unattached: tuple[Unattached, ...] = ()
     checks: Mapping[str, CheckState] = field(default_factory=dict)
     required_checks: tuple[str, ...] = ()
-    condition_failures: tuple[ConditionFailure, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     have: int = 0
     last_counted_start: datetime | None = None
     maintenance_until: datetime | None = None
     maintenance_reason: str | None = None
     safe_mode: bool = False
+    sequence: int | None = None
+
+    @property
+    def condition_failures(self) -> tuple[Condition, ...]:
+        """The conditions that have lasted longer than is tolerated."""
+        return tuple(one for one in self.conditions if one.status is ConditionStatus.FAILURE)
 
     @property
     def needed_checks(self) -> tuple[str, ...]:

@@ -15,11 +15,14 @@ from typing import Any
 
 from registry.domain.canonical import canonical
 from registry.domain.failures import CATALOGUE, UNKNOWN_CODE_EFFECT, Effect, FailureKind, look_up
+from registry.domain.policy_repairs import RepairPolicy
 from registry.domain.rules import DEFAULT_RULES, Rule
+from registry.domain.slo import DEFAULT_OBJECTIVES, Objective
+from registry.domain.tolerances import DEFAULT_TOLERANCES, FLAPPING, Limits, Tolerance, is_accelerated
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(RepairPolicy):
     """The thresholds in force. All times are seconds, all shares whole percents (floats would round floors down)."""
 
     pass_count: int = 2
@@ -108,12 +111,49 @@ class Policy:
     breaker_permanent_min: int = 4
     """The same for permanent codes, whose evidence no outage imitates and no later boot shows again."""
 
+    condition_accelerated_seconds: int = 600
+    """How long a condition of the accelerators may last before it is a failure: what EKS waits before it repairs one,
+    long enough for a driver that is loaded anew. https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"""
+
+    condition_other_seconds: int = 1800
+    """The same for every other condition, as EKS has it: kernels and networks mend themselves more often."""
+
+    condition_clear_seconds: int = 300
+    """How long all must be well before a condition is over: ten reports, so that a lucky look does not end it."""
+
+    condition_unknown_seconds: int = 1800
+    """How long nobody may be able to look before that is told. It is never more: who cannot look has seen no fault."""
+
+    condition_flap_changes: int = 6
+    """Changes between well and bad within the window that are flapping: three drops, as one is an accident."""
+
+    condition_flap_window_seconds: int = 3600
+    """The window of these changes, and how long after the first of them at the most a steady check counts as flapping.
+    """
+
+    conditions: tuple[Tolerance, ...] = DEFAULT_TOLERANCES
+    """How patient the policy is with single conditions: some mend themselves, and some no repair can mend."""
+
+    blame_before_seconds: int = 2700
+    """How long before the failure of a job something may have to do with it: the watchdogs of collectives wait ten
+    minutes or thirty by default, and the job may have hung all the while.
+    https://docs.pytorch.org/docs/stable/distributed.html"""
+
+    blame_after_seconds: int = 900
+    """How long after it a tool may find what was broken before: a diagnostic takes minutes, and needs the job gone."""
+
+    blame_confidence_percent: int = 60
+    """Confidence below which nobody is blamed: a wrong verdict costs a job or a good node, an open one a look."""
+
     unknown_code_effect: Effect = UNKNOWN_CODE_EFFECT
     """What a code outside the catalogue does: it must not pass unseen, and is not enough to open a quarantine."""
 
     effects: tuple[tuple[str, Effect], ...] = ()
     """Effects that differ from the catalogue's, by code: a fleet may know better than the table what a code is worth.
     """
+
+    slo: tuple[Objective, ...] = DEFAULT_OBJECTIVES
+    """What the fleet promises to those who run jobs on it. No decision depends on it."""
 
     rules: tuple[Rule, ...] = DEFAULT_RULES
     """What is counted, and opens a hold when there is too much of it: repetition says what no single fault says."""
@@ -129,6 +169,19 @@ class Policy:
         """Tell whether anything is said of a fault code: by the catalogue, or by this policy."""
         return code in CATALOGUE or code in dict(self.effects) or any(code in one.codes for one in self.rules)
 
+    def limits_of(self, condition: str) -> Limits:
+        """Return how patient this policy is with a condition. What says nothing of flapping is as for what flaps."""
+        said = {one.name: one for one in self.conditions}
+        base = condition.removesuffix(FLAPPING)
+        own = said.get(condition) or said.get(base) or Tolerance(condition)
+        usual = self.condition_accelerated_seconds if is_accelerated(base) else self.condition_other_seconds
+        tolerance = None if own.never else _or_else(own.tolerance_seconds, usual)
+        return Limits(
+            tolerance,
+            _or_else(own.clear_seconds, self.condition_clear_seconds),
+            _or_else(own.unknown_seconds, self.condition_unknown_seconds),
+        )
+
     def thresholds(self) -> dict[str, int]:
         """Return every number by its name."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -141,6 +194,9 @@ class Policy:
             **self.thresholds(),
             "effects": {code: self.look_up(code).effect.value for code in codes},
             "unknown_code_effect": self.unknown_code_effect.value,
+            "conditions": {one.name: one.to_json() for one in self.conditions},
+            "slo": [one.to_json() for one in self.slo],
+            "repair_trusted_checks": list(self.repair_trusted_checks),
             "rules": [one.to_json() for one in self.rules],
         }
 
@@ -148,6 +204,10 @@ class Policy:
     def digest(self) -> str:
         """`sha256:` and the hash of the canonical JSON; equal policies have equal digests on every machine."""
         return digest_of(self)
+
+
+def _or_else(said: int | None, usual: int) -> int:
+    return usual if said is None else said
 
 
 # Every decision carries the digest, and hashing the catalogue takes longer than deciding; a process has one policy.

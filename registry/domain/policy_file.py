@@ -3,6 +3,9 @@
 
     [thresholds]            every number of `policy.Policy` by its name
     [effects]               code = "record" | "hold" | "quarantine" | "permanent"; unknown = what unknown codes do
+    [conditions]            "name" = { tolerance = "10m" | "never", clear_for = "5m", unknown = "30m" }
+    [slo]                   availability | interruptions | goodput = { target = "95%", window = "30d" }
+    [repairs]               trusted_checks = ["dcgm.diag"]: tests whose failure proves hardware broken
     [[rules]]               name, codes | kinds | effect, count, within, over, distinct, release_policy, scope, why
 
 What the file leaves out keeps its default. A file with any `[[rules]]` names all of them: the default ones are gone.
@@ -13,19 +16,22 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from registry.domain.failures import CATALOGUE, KINDS, Effect, is_valid_code
 from registry.domain.policy import Policy
+from registry.domain.policy_slo import read_objectives
+from registry.domain.policy_tolerances import read_tolerances
+from registry.domain.policy_values import PolicyProblem, Values
 from registry.domain.rules import Distinct, Over, Rule
+from registry.domain.tolerances import NAME
 
-SECTIONS = ("thresholds", "effects", "rules")
+__all__ = ["PolicyError", "PolicyProblem", "parse_policy", "thresholds_in"]
+
+SECTIONS = ("thresholds", "effects", "conditions", "repairs", "slo", "rules")
 RULES_MAX = 64
 COUNT_MAX = 10_000
-WITHIN_MAX_SECONDS = 366 * 86_400
 WHY_MAX_LENGTH = 200
 UNKNOWN = "unknown"
 """The key of the effect that codes outside the catalogue have."""
@@ -33,11 +39,9 @@ UNKNOWN = "unknown"
 _RULE_KEYS = tuple(field.name for field in dataclasses.fields(Rule) if field.name != "within_seconds")
 _KEYS = (*_RULE_KEYS[:2], "within", *_RULE_KEYS[2:])
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_WITHIN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 _NUMBERED = re.compile(r"(s?xid)_([0-9]+)")
 _DIGITS_MAX = {"xid": 3, "sxid": 5}
 """https://docs.nvidia.com/deploy/xid-errors/ and the fabric manager's guide number their errors so."""
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _ENDS = ("manual", "after_passes")
 _SCOPES = ("board", "unit")
 _SHARE = "_percent"
@@ -45,24 +49,13 @@ _LEAST_ONE = frozenset(
     {
         *("pass_count", "after_passes_count", "pass_max_age_seconds", "report_stale_seconds", "life_sign_seconds"),
         *("outage_gap_seconds", "receipts_kept", "board_units_max", "node_active_hours", "breaker_window_seconds"),
-        *("breaker_limit_min", "breaker_permanent_min"),
+        *("breaker_limit_min", "breaker_permanent_min", "condition_flap_changes", "condition_flap_window_seconds"),
+        *("repair_fleet_nodes", "repair_profile_nodes", "repair_zone_nodes", "repair_hour_nodes", "repair_attempts"),
+        *("repair_lease_seconds", "detector_window_seconds"),
     }
 )
 """Numbers with which nothing works when they are zero."""
 _MOST = 1_000_000_000
-
-E = TypeVar("E", bound=StrEnum)
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyProblem:
-    """What is wrong at one key of the file. `key` is the path to it, as `rules[0].count`."""
-
-    key: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.key}: {self.remedy}"
 
 
 class PolicyError(Exception):
@@ -86,6 +79,9 @@ def parse_policy(text: str, base: Policy | None = None) -> Policy:
     reader.refuse_unknown("", document, SECTIONS)
     changes: dict[str, Any] = reader.thresholds(reader.table("thresholds", document.get("thresholds", {})))
     changes |= reader.effects(reader.table("effects", document.get("effects", {})))
+    changes |= read_tolerances(reader, reader.table("conditions", document.get("conditions", {})))
+    changes |= read_objectives(reader, reader.table("slo", document.get("slo", {})))
+    changes |= reader.repairs(reader.table("repairs", document.get("repairs", {})))
     if "rules" in document:
         changes["rules"] = reader.rules(document["rules"])
     policy = base or Policy()
@@ -106,25 +102,8 @@ def thresholds_in(text: str) -> frozenset[str]:
     return frozenset(found) if isinstance(found, dict) else frozenset()
 
 
-class _Reader:
-    """Reads values of the file and collects what is wrong with them."""
-
-    def __init__(self) -> None:
-        self.problems: list[PolicyProblem] = []
-
-    def say(self, key: str, remedy: str) -> None:
-        self.problems.append(PolicyProblem(key, remedy))
-
-    def table(self, key: str, value: object) -> Mapping[str, Any]:
-        if isinstance(value, dict):
-            return value
-        self.say(key, f"write it as a table, [{key}].")
-        return {}
-
-    def refuse_unknown(self, path: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
-        for key in table:
-            if key not in known:
-                self.say(f"{path}{key}", f"there is no such key; known are {', '.join(known)}.")
+class _Reader(Values):
+    """Reads the sections of the file."""
 
     # --- [thresholds] and [effects] ---------------------------------------------------------------------------------
 
@@ -165,6 +144,17 @@ class _Reader:
                 found[code] = effect
         unknown = {"unknown_code_effect": found.pop(UNKNOWN)} if UNKNOWN in found else {}
         return {**unknown, **({"effects": tuple(sorted(found.items()))} if found else {})}
+
+    def repairs(self, table: Mapping[str, Any]) -> dict[str, Any]:
+        self.refuse_unknown("repairs.", table, ("trusted_checks",))
+        said = table.get("trusted_checks")
+        if said is None:
+            return {}
+        if said == []:  # no test is believed, and every step is taken in its turn
+            return {"repair_trusted_checks": ()}
+        is_name = lambda name: NAME.fullmatch(name) is not None  # noqa: E731
+        found = self.texts("repairs.trusted_checks", said, is_name, "is no name of a check: write it as dcgm.diag.")
+        return {"repair_trusted_checks": found}
 
     # --- [[rules]] --------------------------------------------------------------------------------------------------
 
@@ -230,13 +220,6 @@ class _Reader:
             self.say(key, f"holds of {value} by itself bear that name: choose another.")
         return str(value)
 
-    def within(self, key: str, value: object) -> int:
-        found = _WITHIN.fullmatch(value) if isinstance(value, str) else None
-        seconds = int(found[1]) * _SECONDS[found[2]] if found else 0
-        if not 0 < seconds <= WITHIN_MAX_SECONDS:
-            self.say(key, 'write a length of time as "90s", "10m", "3h" or "28d", at most 366d.')
-        return seconds
-
     def codes(self, key: str, value: object) -> tuple[str, ...]:
         found = self.texts(key, value, is_valid_code, "is no fault code: write it as xid_43, gpu.ecc.dbe …")
         for at, code in enumerate(found):
@@ -259,31 +242,3 @@ class _Reader:
             return value.strip()
         self.say(key, f"write one line of at most {WHY_MAX_LENGTH} characters.")
         return ""
-
-    # --- single values ----------------------------------------------------------------------------------------------
-
-    def texts(self, key: str, value: object, is_good: Callable[[str], bool], remedy: str) -> tuple[str, ...]:
-        if not isinstance(value, list) or not value:
-            self.say(key, "write a list of texts that is not empty.")
-            return ()
-        for at, one in enumerate(value):
-            if not isinstance(one, str) or not is_good(one):
-                self.say(f"{key}[{at}]", f"{one!r} {remedy}")
-        return tuple(dict.fromkeys(one for one in value if isinstance(one, str)))
-
-    def number(self, key: str, value: object, least: int, most: int) -> int:
-        # bool is an int to Python: `true` would become one.
-        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
-            return value
-        self.say(key, f"write a whole number from {least} to {most}.")
-        return least
-
-    def word(self, key: str, value: object, words: type[E]) -> E | None:
-        said = self.one_of(key, value, tuple(words))
-        return words(said) if said is not None else None
-
-    def one_of(self, key: str, value: object, words: tuple[str, ...]) -> str | None:
-        if isinstance(value, str) and value in words:
-            return value
-        self.say(key, f"write one of {', '.join(words)}.")
-        return None

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from registry.domain.checks import CheckState, kind_of
+from registry.domain.condition_shown import FLAPS
 from registry.domain.decision import DeviceRef, Reason, ReasonCode
 from registry.domain.node_facts import HoldOn, NodeFacts
 from registry.domain.passes import effective_have, retry_at
@@ -210,6 +211,21 @@ def _failing(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reas
             )
         if not by_device:
             yield _failing_reason(state, failed[0] if failed else None, None)
+    yield from _flapping(facts)
+
+
+def _flapping(facts: NodeFacts) -> Iterator[Reason]:
+    """What comes and goes is not well in between: the check fails in the long view."""
+    for one in facts.conditions:
+        if one.reason == FLAPS:
+            on = f" on {one.device}" if one.device else ""
+            ends = f" It counts as steady at {brief(one.clears_at)} if nothing changes." if one.clears_at else ""
+            yield Reason(
+                ReasonCode.CHECK_FAILING,
+                f"Check {one.name} fails{on}: {_sentence(one.message)}{ends} Next: find what makes it come and go.",
+                device=one.device,
+                check=one.name,
+            )
 
 
 def _failing_reason(state: CheckState, finding: CheckResult | None, device: DeviceRef | None) -> Reason:
@@ -235,9 +251,14 @@ def _undecided(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Re
 def _conditions(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reason]:
     for one in facts.condition_failures:
         on = f" of {one.device}" if one.device else ""
-        message = f"Condition {one.name}{on} is in failure{_since(one.since)}: {_sentence(one.message)}"
+        told = _sentence(one.message or one.reason)
+        ends = f" It is over at {brief(one.clears_at)} if all stays well." if one.clears_at else ""
         yield Reason(
-            ReasonCode.CONDITION_FAILURE, f"{message} Next: move the work away and repair it.", device=one.device
+            ReasonCode.CONDITION_FAILURE,
+            f"Condition {one.name}{on} is in failure since {brief(one.since)}: {told}{ends} "
+            "Next: move the work away and repair it.",
+            device=one.device,
+            check=one.name,
         )
 
 

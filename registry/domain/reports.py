@@ -149,7 +149,8 @@ class Inventory:
 
     `attached` is how many devices the tool itself says there are, where it says so: fewer entries make the list
     partial (nobody else is called missing). `stamp` is the output's own timestamp text: the same text again is the
-    same look, not a new one.
+    same look, not a new one. Without `is_list` the tool was asked for other devices only: that it shows none of this
+    kind does not mean that there are none.
     """
 
     kind: str
@@ -159,6 +160,7 @@ class Inventory:
     attached: int | None = None
     stamp: str | None = None
     warnings: tuple[Notice, ...] = ()
+    is_list: bool = True
 
     @property
     def is_partial(self) -> bool:
@@ -194,7 +196,8 @@ class Report:
 
     `entries` is None when the message carries no list at all; `covers` names the kinds the list speaks for, None
     when the sender did not say. `partial` holds the kinds whose list is known to be incomplete. `stamps` are the
-    timestamp texts of raw inventories. `booted_at` is when the boot began, by the node's own clock.
+    timestamp texts of raw inventories. `booted_at` is when the boot began, by the node's own clock. `earlier_boots` are
+    ids of boots that ended before this one, of which messages may still come.
     """
 
     node: str
@@ -216,5 +219,6 @@ class Report:
     failures: tuple[ReportedFailure, ...] = ()
     stamps: tuple[str, ...] = ()
     host: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    earlier_boots: tuple[str, ...] = ()
     warnings: tuple[Notice, ...] = ()
     body_digest: str = ""

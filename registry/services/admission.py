@@ -10,6 +10,7 @@ from typing import Any
 
 from registry.domain.admission import Decision, DeviceRef, HoldOn, NodeFacts, decide, decide_hardware
 from registry.domain.checks import CheckState
+from registry.domain.condition_shown import Condition
 from registry.domain.failures import Effect
 from registry.domain.known import ConflictRule
 from registry.domain.node_facts import Conflict, Unattached, Withheld
@@ -18,7 +19,8 @@ from registry.domain.policy import Policy
 from registry.domain.profiles import Profile
 from registry.domain.quarantine import is_in_force
 from registry.domain.reports import CheckStatus, Kind
-from registry.domain.staleness import is_stale
+from registry.domain.staleness import is_stale, silence_seconds
+from registry.services.conditions import standing_on
 from registry.services.life import silence
 from registry.services.profiles import parse_profile
 from registry.services.targets import identifier_ref, usable_value
@@ -50,7 +52,8 @@ def decide_in(snapshot: Snapshot, node: str, *, policy: Policy, now: datetime) -
 
 def decide_on(snapshot: Snapshot, facts: NodeFacts, *, policy: Policy, now: datetime) -> Decision:
     """Decide on facts that were gathered in this snapshot."""
-    return decide(facts, policy=policy, policy_digest=policy.digest, sequence=snapshot.sequence(), now=now)
+    sequence = snapshot.sequence() if facts.sequence is None else facts.sequence
+    return decide(facts, policy=policy, policy_digest=policy.digest, sequence=sequence, now=now)
 
 
 def load_facts(
@@ -66,7 +69,7 @@ def load_facts(
     if instance is not None and row.provider_id != instance:
         return NodeFacts(name, asking=instance)
     profile = parse_profile(row.profile or "", row.profile_body)
-    silent = silence(snapshot, row.reported_at, now)
+    silent = silence(snapshot, row.reported_at, now) if row.is_overlooked else silence_seconds(row.reported_at, now, ())
     # A node that lacks passes is told which checks it lacks too.
     checks = row.load_checks(is_brief=effective_have(row.have or 0, silent, policy) >= policy.pass_count)
     disputed = _conflicts(snapshot, row.node_id, policy, now) if row.is_disputed else []
@@ -88,11 +91,22 @@ def load_facts(
         conflicts=tuple(conflict for conflict, _ in disputed),
         unattached=_unattached(snapshot, row.instance_id) if row.is_unattached else (),
         checks=checks,
+        conditions=_conditions_on(snapshot, row, checks, policy, now) if row.is_conditioned else (),
         have=row.have or 0,
         last_counted_start=row.counted_start,
         maintenance_until=row.maintenance_until,
         maintenance_reason=row.maintenance_reason,
         safe_mode=row.is_alarmed,
+        sequence=row.sequence,
+    )
+
+
+def _conditions_on(
+    snapshot: Snapshot, row: NodeSummary, checks: Mapping[str, CheckState], policy: Policy, now: datetime
+) -> tuple[Condition, ...]:
+    assert row.instance_id is not None and row.reported_at is not None  # noqa: S101, PT018 - the caller looked
+    return standing_on(
+        snapshot, row.node_id, row.instance_id, reported_at=row.reported_at, checks=checks, policy=policy, now=now
     )
 
 
@@ -262,12 +276,9 @@ def _held_identifiers(snapshot: Snapshot, asked: Iterable[Mapping[str, Any]], no
             None, one["kind"], value if one["type"] == "serial" else None, value if one["type"] == "uuid" else None
         )
         vendors = (vendor, None) if vendor else (None,)
-        waiting = [
-            hold_id
-            for v in vendors
-            for hold_id in holds.open_for_identifier(snapshot, identifier_ref(one["kind"], one["type"], value, v))
-        ]
-        held += [(hold_id, unseen) for hold_id in waiting if not units]
+        refs_asked = [identifier_ref(one["kind"], one["type"], value, v) for v in vendors]
+        waiting = holds.open_for_identifiers(snapshot, refs_asked)
+        held += [(hold_id, unseen) for ref in refs_asked for hold_id in waiting.get(ref, ()) if not units]
         for record in holds.get_holds(snapshot, [hold_id for hold_id, _ in held]).values():
             hold = record.hold
             for hold_id, ref in held:

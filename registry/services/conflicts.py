@@ -11,12 +11,12 @@ from registry.domain.actors import Actor
 from registry.domain.canonical import JSON
 from registry.domain.errors import FieldError, InvalidField, NotFound, NotOpen
 from registry.domain.events import Draft, EventType
-from registry.domain.identifiers import identifiers_of, usable_module_id
+from registry.domain.identifiers import Identifier, identifiers_of, usable_module_id
 from registry.domain.known import ConflictRule
 from registry.domain.reports import DeviceEntry
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import disputes
-from registry.services.holding import bind_identifier
+from registry.services.holding import bind_identifiers
 from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.subjects import of_devices, told
 from registry.services.targets import candidates, get_unit
@@ -111,18 +111,19 @@ def _different(tx: Transaction, conflict: Conflict, units: list[Device], actor: 
         return own[0]
     entry = _entry(conflict)
     is_on_board = conflict.rule == ConflictRule.BOARD_TAKEN and units
-    board_id = units[0].board_id if is_on_board else devices.insert_board(tx, entry.kind, entry.vendor)
-    device = devices.insert_device(tx, board_id, entry, usable_module_id(entry.module_id))
+    board_id = units[0].board_id if is_on_board else devices.insert_boards(tx, [(entry.kind, entry.vendor)])[0]
+    device = devices.insert_devices(tx, [(board_id, entry, usable_module_id(entry.module_id))])[0]
     known = devices.identifiers_known(tx, [device])[device.id]
+    new: list[tuple[Identifier, Device]] = []
     taught: list[JSON] = []
     for found in identifiers_of(entry):
         is_taken = found.is_usable and bool(found.type.names) and devices.is_taken(tx, found)
         if is_taken or (found.type, found.value) in known or (conflict.rule in OWN_BOARD and found.type == "serial"):
             continue
-        devices.insert_identifier(tx, found, device, source=str(actor))
+        new.append((found, device))
         taught.append({"type": found.type, "value": found.value, "scope": found.scope, "usable": found.is_usable})
-        if found.is_usable:
-            bind_identifier(tx, found, device)
+    devices.insert_identifiers(tx, new, source=str(actor))
+    bind_identifiers(tx, new)
     device = devices.get_devices(tx, [device.id])[device.id]
     node = nodes.get_node_by_id(tx, conflict.node_id)
     name = node.name if node else None

@@ -13,6 +13,7 @@ from typing import Any
 from registry.domain.actors import Actor
 from registry.domain.errors import (
     FieldError,
+    Forbidden,
     InvalidField,
     NotOpen,
     PratiqueError,
@@ -26,6 +27,7 @@ from registry.domain.reports import ReportedFailure
 from registry.services import withholding
 from registry.services.effects import take_effect
 from registry.services.failure_pages import get_failure, shown
+from registry.services.job_revisions import ATTACHED, WITHDRAWN, note_fault
 from registry.services.locating import Located, locate, may_be
 from registry.services.recording import Message, go_on, put_on_record, record_event
 from registry.store import devices, failures, nodes, placements, sights
@@ -34,6 +36,9 @@ from registry.store.failures import Failure
 from registry.store.placements import Placement
 from registry.store.sights import Told
 
+BUILT_IN = Policy()
+"""The policy where a server has no other."""
+
 
 def record_failures(
     db: Database,
@@ -41,16 +46,19 @@ def record_failures(
     *,
     actor: Actor,
     node_scope: str | None,
+    provider_id: str | None = None,
     policy: Policy,
     now: datetime,
 ) -> list[dict[str, Any]]:
     """Put faults on record, and say item by item what came of it; one that is refused hinders no other.
 
-    With `node_scope` (a node's own token) only what concerns that node is taken. The same `failure_id` again is
+    With `node_scope` (a node's own token) only what concerns that node is taken, and with `provider_id` only while that
+    is the instance which has the name: raises Forbidden. The same `failure_id` again is
     `already_recorded`, with other content it is refused. A fault that this boot has shown on the device before, under
     whatever id, is counted there.
     """
     with db.write(now) as tx:
+        _check_instance(tx, node_scope, provider_id)
         items = []
         for one in reported:
             try:
@@ -64,6 +72,17 @@ def record_failures(
             outcome = "recorded" if is_new else "already_recorded"
             items.append({"failure_id": one.failure_id, "outcome": outcome, "failure": shown(tx, failure)})
         return items
+
+
+def _check_instance(tx: Transaction, name: str | None, provider_id: str | None) -> None:
+    """Let nobody tell of a machine that has, or still has, the name: its slots hold other devices."""
+    state = nodes.find_state_by_name(tx, name) if name is not None and provider_id is not None else None
+    if state is None:
+        return
+    current = nodes.get_instance(tx, state.instance_id).provider_id
+    if current != provider_id:
+        told = f"This token is for instance {provider_id}, and {name} reports as {current}"
+        raise Forbidden(f"{told}: if {provider_id} is the newer one, let it send a report first.")
 
 
 def record_in(
@@ -148,12 +167,15 @@ def attach_waiting(
         kind = replace(policy.look_up(failure.code), effect=Effect(failure.effect))
         seen = replace(attached, occurred_at=failure.last_at if failure.occurred_at else None)
         take_effect(tx, seen, Located(device, node, boot, failure.slot), kind, actor, policy)
+        note_fault(tx, attached, failure.seen_at, failure.last_at, policy, because=ATTACHED)
 
 
-def withdraw_failure(db: Database, id_: str, *, reason: str, actor: Actor, now: datetime) -> dict[str, Any]:
+def withdraw_failure(
+    db: Database, id_: str, *, reason: str, actor: Actor, now: datetime, policy: Policy = BUILT_IN
+) -> dict[str, Any]:
     """Say that a recorded fault was none. It stays in the history; a hold it opened stays until somebody releases it.
 
-    What the breaker withheld for it is settled.
+    What the breaker withheld for it is settled; verdicts on failed jobs that rest on it are given anew.
 
     Raises NotFound, NotOpen (withdrawn already), InvalidField (no reason).
     """
@@ -170,4 +192,5 @@ def withdraw_failure(db: Database, id_: str, *, reason: str, actor: Actor, now: 
         device = devices.get_devices(tx, [failure.device_id]).get(failure.device_id) if failure.device_id else None
         node = nodes.get_node_by_id(tx, failure.node_id) if failure.node_id else None
         record_event(tx, withdrawn, device, node, actor, {"why": reason.strip()}, type_=EventType.FAILURE_WITHDRAWN)
+        note_fault(tx, failure, failure.seen_at, failure.last_at, policy, because=WITHDRAWN)
         return shown(tx, withdrawn)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from registry.domain.condition_words import is_same_news
 from registry.domain.glance import Glance
 from registry.domain.naming import has_counted
 from registry.domain.passes import effective_have, resets
@@ -68,7 +69,7 @@ def _is_same(state: NodeState, seen: Glance, covers: frozenset[str], policy: Pol
     known = state.digest.get(key_of(covers))
     if known is None or known["policy"] != policy.digest or known["said"] != seen.said:
         return False
-    if report.host or has_counted(report) or is_log_failing(report):
+    if report.host or report.earlier_boots or has_counted(report) or is_log_failing(report):
         return False
     if report.seq is not None and state.seq is not None and report.seq <= state.seq:
         return False
@@ -110,12 +111,18 @@ def _move_on(
     results = (*runs.reported_checks(report), *derived_before(state, covers), *heated)
     placed = placements.units_here(snapshot, state.instance_id)
     listed = {kind: frozenset(placed.get(kind, ())) for kind in covers}
+    checks = dict(state.checks)
     run, row = runs.add_part(state, seen, runs.Part(results, listed, is_current=True, is_repeated=False), now)
     changed = runs.advance_checks(state, results, run.run_id, now)
     verdict = runs.verdict_on(
         state, run, profile=facts.profile, expected=facts.expected_counts, placed=placed, policy=policy, now=now
     )
-    if changed or (resets(run) and state.have) or (verdict.counted and state.have < policy.pass_count):
+    if (
+        changed
+        or not is_same_news(checks, state.checks)
+        or (resets(run) and state.have)
+        or (verdict.counted and state.have < policy.pass_count)
+    ):
         return None
     if verdict.counted:
         runs.count(state, run, row, policy.pass_count)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -77,14 +77,25 @@ def lay(
     return record
 
 
-def bind_identifier(tx: Transaction, found: Identifier, device: Device) -> list[str]:
-    """Let holds that wait for an identifier meet the hardware that has just shown it; returns their ids."""
-    refs = [identifier_ref(found.kind, found.type, found.value, vendor) for vendor in (found.vendor, None)]
-    waiting = [hold_id for ref in refs for hold_id in holds.open_for_identifier(tx, ref)]
-    for record in holds.get_holds(tx, waiting).values():
-        is_unit = record.hold.scope == "unit" and found.type.names == "unit"
-        holds.bind(tx, record.hold.id, *(("unit", device.id) if is_unit else ("board", device.board_id)))
-    return waiting
+def bind_identifiers(tx: Transaction, shown: Iterable[tuple[Identifier, Device]]) -> dict[str, list[str]]:
+    """Let holds that wait for identifiers meet the hardware that has just shown them; returns their ids by unit.
+
+    An identifier that is not usable points at nothing, so nothing waits for it.
+    """
+    usable = [(found, device) for found, device in shown if found.is_usable]
+    waiting = holds.open_for_identifiers(tx, [ref for found, _ in usable for ref in _refs(found)])
+    met: dict[str, list[str]] = {}
+    for found, device in usable:
+        for hold_id in [one for ref in _refs(found) for one in waiting.get(ref, ())]:
+            record = holds.get_holds(tx, [hold_id])[hold_id]
+            is_unit = record.hold.scope == "unit" and found.type.names == "unit"
+            holds.bind(tx, hold_id, *(("unit", device.id) if is_unit else ("board", device.board_id)))
+            met.setdefault(device.id, []).append(hold_id)
+    return met
+
+
+def _refs(found: Identifier) -> list[str]:
+    return [identifier_ref(found.kind, found.type, found.value, vendor) for vendor in (found.vendor, None)]
 
 
 def end(tx: Transaction, record: HoldRecord, *, reason: str, actor: Actor, evidence: Any = None) -> HoldRecord:

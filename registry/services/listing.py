@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from registry.domain.actors import Actor, Subject, SubjectKind
+from registry.domain.actors import Actor
 from registry.domain.events import Draft, EventType
-from registry.domain.identifiers import Identifier, identifiers_of, usable_module_id
+from registry.domain.identifiers import identifiers_of, usable_module_id
 from registry.domain.identity import match as match_list
 from registry.domain.known import Known, Match, MatchedBy, Outcome
 from registry.domain.policy import Policy
@@ -18,8 +18,9 @@ from registry.domain.reports import DeviceEntry
 from registry.domain.staleness import is_stale
 from registry.services import passes
 from registry.services.disputes import settle
-from registry.services.holding import bind_identifier
+from registry.services.holding import bind_identifiers
 from registry.services.life import silence
+from registry.services.registering import register, told_identifier
 from registry.services.subjects import of_devices, told
 from registry.store import devices, nodes, placements
 from registry.store.database import Transaction
@@ -90,11 +91,10 @@ def _know_units(tx: Transaction, listing: Listing, applied: Applied) -> None:
     wanted = [one.unit_id for one in applied.matches if one.outcome is Outcome.KNOWN and one.unit_id]
     on_record = devices.get_devices(tx, wanted)
     known = devices.identifiers_known(tx, on_record.values())
-    boards: dict[Any, str] = {}
+    new = [one for one in applied.matches if one.outcome is Outcome.NEW]
+    applied.units.update(register(tx, new, node=listing.node.name, actor=listing.actor))
     for match in applied.matches:
-        if match.outcome is Outcome.NEW:
-            applied.units[match.index] = _register(tx, listing, match, boards)
-        elif match.outcome is Outcome.KNOWN and match.unit_id:
+        if match.outcome is Outcome.KNOWN and match.unit_id:
             device = on_record[match.unit_id]
             if match.matched_by not in WEAK:
                 device = _learn(tx, listing, match.entry, device, known[device.id])
@@ -105,52 +105,7 @@ def _know_units(tx: Transaction, listing: Listing, applied: Applied) -> None:
 
 def _meet_holds(tx: Transaction, entry: DeviceEntry, device: Device) -> None:
     """A ruling teaches no identifier, and yet what the entry prints may be held: it is this unit that prints it."""
-    for found in identifiers_of(entry):
-        if found.is_usable:
-            bind_identifier(tx, found, device)
-
-
-def _register(tx: Transaction, listing: Listing, match: Match, boards: dict[Any, str]) -> Device:
-    entry = match.entry
-    board_id = match.board_id or (boards.get(match.board_key) if match.board_key else None)
-    if board_id is None:
-        board_id = devices.insert_board(tx, entry.kind, entry.vendor)
-        if match.board_key:
-            boards[match.board_key] = board_id
-    device = devices.insert_device(tx, board_id, entry, usable_module_id(entry.module_id))
-    printed = identifiers_of(entry)
-    held_by: list[str] = []
-    known = devices.identifiers_known(tx, [device])[device.id]
-    for found in printed:
-        if (found.type, found.value) not in known:
-            devices.insert_identifier(tx, found, device, source=listing.node.name)
-            held_by += bind_identifier(tx, found, device) if found.is_usable else []
-    device = devices.get_devices(tx, [device.id])[device.id]
-    quarantines = list(dict.fromkeys(held_by))
-    tx.record(
-        Draft(
-            EventType.DEVICE_REGISTERED,
-            listing.actor,
-            (
-                *of_devices([device], nodes=[listing.node.name]),
-                *(Subject(SubjectKind.QUARANTINE, one) for one in quarantines),
-            ),
-            {
-                **told(device, node=listing.node.name, slot=entry.slot),
-                "board": board_id,
-                "model": device.model,
-                "part_number": device.part_number,
-                "firmware": dict(device.firmware),
-                "identifiers": [_told_identifier(one) for one in printed],
-                "quarantines": quarantines,
-            },
-        )
-    )
-    return device
-
-
-def _told_identifier(found: Identifier) -> dict[str, Any]:
-    return {"type": found.type, "value": found.value, "scope": found.scope, "usable": found.is_usable}
+    bind_identifiers(tx, [(found, device) for found in identifiers_of(entry)])
 
 
 def _learn(
@@ -164,9 +119,9 @@ def _learn(
     for found in printed_ids:
         if (found.type, found.value) in known:
             continue
-        devices.insert_identifier(tx, found, device, source=listing.node.name)
+        devices.insert_identifiers(tx, [(found, device)], source=listing.node.name)
         known.add((found.type, found.value))
-        held_by = bind_identifier(tx, found, device) if found.is_usable else []
+        held_by = bind_identifiers(tx, [(found, device)]).get(device.id, [])
         device = devices.get_devices(tx, [device.id])[device.id]
         _event(
             tx,
@@ -174,7 +129,7 @@ def _learn(
             EventType.IDENTIFIER_ADDED,
             device,
             entry.slot,
-            {"identifier": _told_identifier(found), "quarantines": held_by},
+            {"identifier": told_identifier(found), "quarantines": held_by},
         )
     return note_attributes(tx, listing, entry, device)
 
@@ -226,9 +181,12 @@ def _place(tx: Transaction, listing: Listing, applied: Applied) -> None:
         if place.device_id not in listed and place.kind in listing.covers:
             _unlist(tx, listing, place, slots)
     moves = [(match, applied.units[match.index]) for match in applied.matches if match.index in applied.units]
-    for match, device in moves:
-        if match.matched_by is not MatchedBy.SLOT:
-            _put(tx, listing, match.entry, device, here.get(device.id) or elsewhere.get(device.id))
+    opened = [
+        _put(tx, listing, match.entry, device, here.get(device.id) or elsewhere.get(device.id))
+        for match, device in moves
+        if match.matched_by is not MatchedBy.SLOT
+    ]
+    placements.insert(tx, [one for one in opened if one], instance_id=listing.instance.id, node_id=listing.node.id)
 
 
 def _unlist(tx: Transaction, listing: Listing, place: Placement, slots: Mapping[str | None, Device | None]) -> None:
@@ -256,34 +214,27 @@ def _unlist(tx: Transaction, listing: Listing, place: Placement, slots: Mapping[
         _event(tx, listing, EventType.DEVICE_VANISHED, device, place.slot, {})
 
 
-def _put(tx: Transaction, listing: Listing, entry: DeviceEntry, device: Device, place: Placement | None) -> None:
-    """A unit is in the list: attached, moved, returned, or where it was."""
+def _put(
+    tx: Transaction, listing: Listing, entry: DeviceEntry, device: Device, place: Placement | None
+) -> tuple[Device, str | None] | None:
+    """A unit is in the list: attached, moved, returned, or where it was. Gives unit and slot if it is to be placed."""
     is_here = place is not None and place.instance_id == listing.instance.id
     slot = entry.slot or (place.slot if place and is_here else None)
     if place is not None and is_here and place.slot == slot:
         if place.missing_since is not None:
             placements.set_missing(tx, place, is_missing=False)
             _event(tx, listing, EventType.DEVICE_RETURNED, device, slot, {})
-        return
+        return None
     if place is not None:
         # Another node may still list the unit without knowing that it has lost it.
         placements.close(tx, place, ended_by="moved", is_contested=not is_here)
         if not is_here:
             passes.device_left(tx, place.node, device.id, place.kind, to=listing.node.name, actor=listing.actor)
-    placements.insert(
-        tx,
-        device_id=device.id,
-        board_id=device.board_id,
-        instance_id=listing.instance.id,
-        node_id=listing.node.id,
-        kind=device.kind,
-        slot=slot,
-    )
-    if place is None:
+        moved = {"from_node": place.node, "from_slot": place.slot}
+        _event(tx, listing, EventType.DEVICE_MOVED, device, slot, moved, more_nodes=(place.node,))
+    else:
         _event(tx, listing, EventType.DEVICE_ATTACHED, device, slot, {})
-        return
-    moved = {"from_node": place.node, "from_slot": place.slot}
-    _event(tx, listing, EventType.DEVICE_MOVED, device, slot, moved, more_nodes=(place.node,))
+    return device, slot
 
 
 def close_all(tx: Transaction, node: nodes.Node, instance_id: str, *, ended_by: str, actor: Actor) -> None:

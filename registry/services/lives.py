@@ -12,6 +12,7 @@ from registry.domain.events import Draft, EventType
 from registry.domain.identifiers import IdentifierType, why_unusable
 from registry.domain.reports import Notice, Report
 from registry.services import disputes, passes
+from registry.services.condition_news import end_conditions
 from registry.services.holding import release_with_instance
 from registry.services.listing import close_all
 from registry.store import nodes, placements
@@ -89,6 +90,7 @@ def _end_instance(tx: Transaction, node: Node, old: Instance, actor: Actor) -> N
     """What belonged to the old life ends with it: placements, contests, and holds that rest on its places."""
     release_with_instance(tx, old.id)
     close_all(tx, node, old.id, ended_by="replaced", actor=actor)
+    end_conditions(tx, node, old.id, why="instance_replaced", actor=actor)
     placements.settle_all_contested(tx, old.id)
     disputes.end_all_of(tx, node, reason="the instance was replaced")
     nodes.end_instance(tx, old.id)
@@ -97,20 +99,25 @@ def _end_instance(tx: Transaction, node: Node, old: Instance, actor: Actor) -> N
 def _boot(
     tx: Transaction, node: Node, instance: Instance, state: NodeState | None, report: Report, actor: Actor
 ) -> Arrival:
+    for earlier in report.earlier_boots:
+        if earlier != report.boot_id and nodes.find_boot(tx, instance.id, earlier) is None:
+            _insert_boot(tx, node, instance, earlier, actor)
     boot = nodes.find_boot(tx, instance.id, report.boot_id)
     if boot is not None and state is not None:
         return Arrival(node, instance, boot, state, is_past=boot.id != state.boot_id)
     if boot is None:
-        boot = nodes.insert_boot(tx, instance.id, report.boot_id)
-        _node_event(
-            tx, EventType.NODE_BOOTED, node, actor, {"provider_id": report.provider_id, "boot_id": report.boot_id}
-        )
+        boot = _insert_boot(tx, node, instance, report.boot_id, actor)
     if state is None:
         state = NodeState(node.id, instance.id, boot.id, report.profile, report.zone, None, tx.now)
         return Arrival(node, instance, boot, state, is_past=False)
     passes.reset(tx, node.name, state, why="booted", detail=report.boot_id, actor=actor)
     begin_boot(state, boot)
     return Arrival(node, instance, boot, state, is_past=False)
+
+
+def _insert_boot(tx: Transaction, node: Node, instance: Instance, boot_id: str, actor: Actor) -> Boot:
+    _node_event(tx, EventType.NODE_BOOTED, node, actor, {"provider_id": instance.provider_id, "boot_id": boot_id})
+    return nodes.insert_boot(tx, instance.id, boot_id)
 
 
 def begin_boot(state: NodeState, boot: Boot) -> None:

@@ -11,16 +11,18 @@ from typing import Any
 from registry.domain.actors import SYSTEM, Actor, Subject, SubjectKind
 from registry.domain.errors import FieldError, InvalidField, NotFound
 from registry.domain.events import Draft, EventType
+from registry.domain.heat import without_blanks
 from registry.domain.known import Outcome
 from registry.domain.node_status import NodeStatus, node_status
 from registry.domain.policy import Policy
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import disputes, passes
-from registry.services.admission import decide_in
+from registry.services.admission import decide_on, load_facts
+from registry.services.condition_news import end_conditions
 from registry.services.listing import close_all
 from registry.services.pages import Page, PageRequest, slice_of
 from registry.services.subjects import of_devices, told
-from registry.store import devices, nodes, placements, profiles, search
+from registry.store import conditions, devices, nodes, placements, profiles, search
 from registry.store.database import Database, Snapshot, Transaction
 from registry.store.lines import forget_lines, lines_of
 from registry.store.maintenance import insert_maintenance
@@ -77,7 +79,8 @@ def _get(snapshot: Snapshot, name: str) -> Node:
 
 def _shown(snapshot: Snapshot, name: str, policy: Policy, now: datetime) -> dict[str, Any]:
     node = _get(snapshot, name)
-    decision = decide_in(snapshot, name, policy=policy, now=now)
+    facts = load_facts(snapshot, name, policy=policy, now=now)
+    decision = decide_on(snapshot, facts, policy=policy, now=now)
     is_retired, until = node.retired_at is not None, node.maintenance_until
     word = node_status(decision, is_retired=is_retired, maintenance_until=until, now=now)
     state = nodes.find_state(snapshot, node.id)
@@ -96,7 +99,7 @@ def _shown(snapshot: Snapshot, name: str, policy: Policy, now: datetime) -> dict
         "maintenance_until": rfc3339_or_none(node.maintenance_until),
         "maintenance_reason": node.maintenance_reason,
         "passes": {"have": decision.have, "need": decision.need},
-        "conditions": [],
+        "conditions": [one.to_json() for one in facts.conditions],
         "admission": decision.to_json(),
     }
 
@@ -105,7 +108,7 @@ def _details(snapshot: Snapshot, node: Node, state: NodeState | None, now: datet
     if state is None:
         return {"devices": [], "missing": [], "checks": [], "waivers": [], "host": {}}
     lines = [
-        {**line, "readings": readings}
+        {**line, "readings": without_blanks(readings)}
         for kind, listed in sorted(lines_of(snapshot, node.id).items(), reverse=True)
         for line, readings in zip(listed, state.readings.get(kind, []), strict=True)
     ]
@@ -158,6 +161,7 @@ def _retire(tx: Transaction, node: Node, reason: str | None, actor: Actor) -> No
     state = nodes.find_state(tx, node.id, lock=True)
     if state is not None:
         close_all(tx, node, state.instance_id, ended_by="retired", actor=actor)
+        end_conditions(tx, node, state.instance_id, why="retired", actor=actor)
         placements.settle_all_contested(tx, state.instance_id)
         disputes.end_all_of(tx, node, reason="the node was retired")
         state = nodes.find_state(tx, node.id) or state
@@ -195,6 +199,7 @@ def end_maintenance(tx: Transaction, node: Node, actor: Actor, reason: str | Non
     if node.maintenance_until is not None:
         insert_maintenance(tx, node, min(node.maintenance_until, tx.now))
     nodes.forget_digest(tx, node_id=node.id)  # a check that fails still is evidence from now on
+    conditions.look_again(tx, node.id)  # their timers run again
     nodes.set_node(tx, node.id, maintenance_from=None, maintenance_until=None, maintenance_reason=None)
     _record(tx, EventType.MAINTENANCE_ENDED, node, actor, {"reason": reason})
 

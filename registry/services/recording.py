@@ -14,6 +14,7 @@ from registry.domain.policy import Policy
 from registry.domain.reports import ReportedFailure
 from registry.domain.times import rfc3339_or_none
 from registry.services.effects import take_effect
+from registry.services.job_revisions import note_fault
 from registry.services.locating import Located
 from registry.services.ruling import ask_rules
 from registry.services.subjects import of_devices, told
@@ -73,6 +74,7 @@ def put_on_record(tx: Transaction, told: Message, policy: Policy) -> Failure:
     failures.insert_failure(tx, failure)
     sights.insert_told(tx, _told(failure, told, at, reported.count))
     record_event(tx, failure, located.device, located.node, told.actor)
+    note_fault(tx, failure, _first_at(reported, at), at, policy)
     take_effect(tx, _seen(failure, reported, at, told.boot_id), located, kind, told.actor, policy)
     return failure
 
@@ -96,6 +98,8 @@ def _again(tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at:
     if times or not told.is_of_report:  # a log that is read all day would fill the table with one line
         sights.insert_told(tx, _told(seen, told, at, times))
     counted = sights.count_again(tx, seen, at, times) if times else seen
+    if times:
+        note_fault(tx, counted, _first_at(reported, at), at, policy)
     newest = _seen(counted, reported, at, told.boot_id)
     if not told.is_of_report:  # a log repeats itself at every report; what somebody comes to tell is an act of theirs
         more = {"count": counted.count, "failure_id": reported.failure_id}
@@ -152,7 +156,11 @@ def go_on(
         )
         told = Message(later, located, actor, known.id_scope, known.digest, is_of_report=located.boot is not None)
         return put_on_record(tx, told, policy)
-    counted = sights.grow(tx, known, at, times, _lines(reported))
+    said, lines = known.said + times, _lines(reported)
+    if lines is not None and known.uptimes is not None:  # a reader that began later has counted some of them
+        times = max(1, times - sights.count_lines(tx, known.failure, known.uptimes[1] + 1, lines[1]))
+    counted = sights.grow(tx, known, at, times, said, lines)
+    note_fault(tx, counted, known.at, at, policy)
     if counted.state == "active" and (not located.is_past or counted.effect == Effect.PERMANENT):
         kind = replace(policy.look_up(reported.code), effect=Effect(counted.effect))
         boot_id = located.boot.id if located.boot and located.is_of_boot else None
@@ -196,9 +204,15 @@ def _why_muted(tx: Transaction, reported: ReportedFailure, located: Located, at:
     return None
 
 
-def _is_nobodys(located: Located, kind: FailureKind) -> bool:
-    """Tell whether a fault that passes do not end names no device: there is none to hold until a person ends it."""
-    return located.device is None and located.node is not None and kind.effect is Effect.PERMANENT
+def _is_waiting(located: Located, kind: FailureKind) -> bool:
+    """Tell whether a fault keeps its node out until a person says which device it means.
+
+    One in a place where no device is known does, unless it is of a boot that is over, with which it ended. So does one
+    that passes do not end and that names no device: there is none to hold.
+    """
+    if kind.effect is Effect.PERMANENT:
+        return located.is_unattached or (located.device is None and located.node is not None)
+    return located.is_unattached and not located.is_past
 
 
 def _failure(tx: Transaction, told: Message, kind: FailureKind, muted: str | None) -> Failure:
@@ -227,7 +241,7 @@ def _failure(tx: Transaction, told: Message, kind: FailureKind, muted: str | Non
         recorded_at=tx.now,
         count=reported.count,
         last_at=_seen_at(tx, reported),
-        is_unattached=located.is_unattached or _is_nobodys(located, kind),
+        is_unattached=_is_waiting(located, kind),
         muted=muted,
         message=reported.message,
         evidence=reported.evidence,

@@ -22,7 +22,7 @@ from registry.domain.policy import Policy
 from registry.domain.reports import CheckStatus, Notice, Report, ReportedFailure
 from registry.domain.staleness import is_stale
 from registry.domain.times import rfc3339
-from registry.services import heartbeat, heat, passes, receipts, runs
+from registry.services import condition_changes, heartbeat, heat, passes, receipts, runs
 from registry.services.admission import decide_in, expected_counts
 from registry.services.cures import count_towards_release
 from registry.services.evidence import take_findings, take_late_findings
@@ -221,6 +221,7 @@ def _catch_up(
     silent = silence(tx, state.reported_at, tx.now)
     heartbeat.forget_other_policies(state, policy)
     if is_stale(silent, policy):
+        condition_changes.fall_silent(tx, arrival, policy)
         state.digest = {}  # other lists were matched meanwhile as if this node were gone
     if effective_have(state.have, silent, policy) < state.have:
         passes.reset(tx, name, state, why="silence", detail=rfc3339(state.reported_at), actor=actor)
@@ -252,6 +253,7 @@ def _judge(
     runs.note_per_boot(state, profile, part.results)
     for before, after in runs.advance_checks(state, part.results, run.run_id, tx.now):
         _check_event(tx, arrival, before, after, actor)
+    condition_changes.note(tx, arrival, actor, policy)
     if resets(run):
         failed = sorted(name for name, status in run.results.items() if status is CheckStatus.FAIL)
         passes.reset(tx, arrival.node.name, state, why="check_failed", detail=", ".join(failed), actor=actor)

@@ -135,8 +135,8 @@ def authenticate(db: Database, secret: str, pepper: bytes) -> Caller:
     shape = _TOKEN.fullmatch(secret)
     if shape is None or not hmac.compare_digest(checksum_of(shape["body"]), shape["checksum"]):
         raise Unauthenticated("this is not a token of this service: a token begins with prq_ and is copied whole")
-    with db.read() as snapshot:
-        row = store.find_token_by_hash(snapshot, hash_of(secret, pepper))
+    hash_ = hash_of(secret, pepper)
+    row = db.look(lambda snapshot: store.find_token_by_hash(snapshot, hash_))
     if row is None or row.revoked_at is not None:
         raise Unauthenticated("the token is unknown or revoked: ask an administrator for another")
     return Caller(row.id, row.role, row.name, row.node, row.provider_id, row.profile)

@@ -7,7 +7,6 @@ newest run, which is said once.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import Any
 
 from registry.domain.checks import CheckState
 from registry.domain.reports import CheckResult, CheckStatus
+from registry.store.column_json import dump, load
 from registry.store.values import from_micros, to_micros
 
 _STATUSES = {str(status): status for status in CheckStatus}
@@ -28,7 +28,7 @@ def _moment(micros: int) -> datetime:
 
 def load_checks(text: str) -> dict[str, CheckState]:
     """Read the check states of a node from their column."""
-    stored = json.loads(text)
+    stored = load(text)
     if not stored:
         return {}
     newest = (stored["at"], stored["run"])
@@ -58,7 +58,7 @@ def dump_checks(checks: Mapping[str, CheckState]) -> str:
         "run": newest.run_id,
         "checks": {name: _dump(one, newest) for name, one in checks.items()},
     }
-    return json.dumps(stored, separators=(",", ":"))
+    return dump(stored)
 
 
 def _dump_finding(one: CheckResult) -> list[Any]:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from typing import Any
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, TypeVar
 
 import peewee
 
@@ -20,8 +23,24 @@ from registry.store.engines import (
     translate,
 )
 
+T = TypeVar("T")
+
 _OPENING_ERRORS: tuple[type[Exception], ...] = (peewee.PeeweeException, *DRIVER_ERRORS)
 """peewee wraps what the driver raises while a connection is opened."""
+
+_SQLITE_OPENING = threading.Lock()
+"""Held while a SQLite connection is opened, looked at and perhaps closed again.
+
+What a connection could only open for reading, the next one of this process is handed as it is, for as long as one of
+them lives. So none may join before it is known that the first can write, and a fault ends with the fault.
+"""
+
+# A child must not find it held by a thread that it does not have.
+os.register_at_fork(
+    before=_SQLITE_OPENING.acquire,
+    after_in_parent=_SQLITE_OPENING.release,
+    after_in_child=_SQLITE_OPENING.release,
+)
 
 
 class Connections:
@@ -52,12 +71,25 @@ class Connections:
             run(connection, sql)
         except DRIVER_ERRORS as error:
             if is_new or not is_broken(connection):
-                self.roll_back(connection)
-                raise translate(error) from error
+                meaning = translate(error)
+                self.roll_back(connection, meaning)
+                raise meaning from error
         else:
             return connection
         self.drop()
         return self.begin(sql)
+
+    def look(self, work: Callable[[Any], T]) -> T:
+        """Let `work` ask one statement, outside any transaction. A connection that was lost while idle is reopened."""
+        connection, is_new = self._get()
+        try:
+            return work(connection)
+        except StoreUnavailable as error:
+            was_lost = is_broken(connection)
+            self.roll_back(connection, error)
+            if is_new or not was_lost:
+                raise
+        return self.look(work)
 
     def commit(self, connection: Any) -> None:
         """Make everything durable. Raises StoreUnavailable; whether it was done is then not known."""
@@ -69,8 +101,7 @@ class Connections:
     def roll_back(self, connection: Any, why: BaseException | None = None) -> None:
         """Undo everything; a connection that cannot even do that is dropped.
 
-        So is one on which the database could not answer: SQLite opens a file that it cannot open for writing at that
-        moment for reading, and would refuse to write for as long as the connection lives.
+        So is one on which the database could not answer: whatever state that left it in, a new one has none of it.
         """
         try:
             if not is_broken(connection) and is_in_transaction(connection):
@@ -101,7 +132,7 @@ class Connections:
         if self._path is None:
             return None
         try:
-            found = self._path.stat()
+            found = os.stat(self._path)  # noqa: PTH116 - each request asks, and a Path takes several times as long
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise StoreUnavailable(f"the database file {self._path} cannot be reached ({reason})") from error
@@ -122,16 +153,8 @@ class Connections:
                 return connection, False
             # Another file bears the name by now: what is written to the old one would be lost with it.
             self.drop()
-        try:
-            self._peewee.connect()
-            connection = self._peewee.connection()
-            prepare_connection(connection)
-        except _OPENING_ERRORS as error:
-            self._peewee.dispose()
-            meaning = translate(error.__cause__ or error.__context__ or error)
-            if self._path is not None:
-                meaning.add_note(f"the database file is {self._path}")
-            raise meaning from error
+        with nullcontext() if self._path is None else _SQLITE_OPENING:
+            connection = self._connect()
         with self._lock:
             self._open[self._user()] = connection
             self._files[id(connection)] = there
@@ -139,6 +162,22 @@ class Connections:
         for left in gone:
             _close_quietly(left)
         return connection, True
+
+    def _connect(self) -> Any:
+        """Open one that is fit for use; what is not is closed at once. Raises StoreUnavailable."""
+        connection = None
+        try:
+            self._peewee.connect()
+            connection = self._peewee.connection()
+            prepare_connection(connection)
+        except _OPENING_ERRORS as error:
+            self._peewee.dispose()
+            _close_quietly(connection)
+            meaning = translate(error.__cause__ or error.__context__ or error)
+            if self._path is not None:
+                meaning.add_note(f"the database file is {self._path}")
+            raise meaning from error
+        return connection
 
 
 def _close_quietly(connection: Any) -> None:

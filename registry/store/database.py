@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 S = TypeVar("S", bound=Snapshot)
+T = TypeVar("T")
 
 # The level is named. A write's must not be stricter: its view would be from before the wait for the lock. A touch waits
 # for no lock, and its decision must come from one view: in pieces it misses a hold that passes from GPU to GPU.
@@ -89,6 +90,16 @@ class Database:
         if current is not None:
             return nullcontext(current)
         return self._span(self._durable, "read", lambda connection: Snapshot(self.engine, connection))
+
+    def look(self, at: Callable[[Snapshot], T]) -> T:
+        """Give what one statement finds now: a `read` without its two ends, for what every request asks.
+
+        `at` must not ask two: they would see two moments. Inside a `read` or `write` of this thread, that one is asked.
+        """
+        current: Snapshot | None = getattr(self._running, "current", None)
+        if current is not None:
+            return at(current)
+        return self._durable.look(lambda connection: at(Snapshot(self.engine, connection)))
 
     def write(self, now: datetime) -> AbstractContextManager[Transaction]:
         """One transaction that nobody else's `write` overlaps; durable, with its events, when the block is left.

@@ -72,7 +72,7 @@ def in_chunks(snapshot: Snapshot, sql: Callable[[str], str], values: Iterable[st
     for start in range(0, len(wanted), CHUNK):
         part = wanted[start : start + CHUNK]
         # The number of marks is rounded up, so that few different texts are planned; the last value is repeated.
-        size = next(size for size in (1, 8, 40, CHUNK) if size >= len(part))
+        size = next(size for size in (1, 8, 40, 100, CHUNK) if size >= len(part))
         part += [part[-1]] * (size - len(part))
         yield from snapshot.all(sql(", ".join("?" * size)), part)
 
@@ -115,25 +115,37 @@ def find_devices_by_slice(snapshot: Snapshot, name: str) -> list[Device]:
     return list(get_devices(snapshot, [row[0] for row in rows if row[0]]).values())
 
 
-def insert_board(tx: Transaction, kind: str, vendor: str) -> str:
-    """Make a board's record and return its id."""
-    board_id = new_id(tx.now)
-    tx.execute(
-        "INSERT INTO board (id, kind, vendor, registered_at) VALUES (?, ?, ?, ?)",
-        (board_id, kind, vendor, to_micros(tx.now)),
+def insert_boards(tx: Transaction, boards: Sequence[tuple[str, str]]) -> list[str]:
+    """Make the records of boards, each of a kind and a vendor, and return their ids in the same order."""
+    rows = [(new_id(tx.now), kind, vendor, to_micros(tx.now)) for kind, vendor in boards]
+    tx.insert("board", ("id", "kind", "vendor", "registered_at"), rows)
+    return [row[0] for row in rows]
+
+
+def insert_devices(tx: Transaction, units: Sequence[tuple[str, DeviceEntry, str | None]]) -> list[Device]:
+    """Make the records of units, each of its board, the entry that showed it first and its usable module id.
+
+    Their identifiers are added apart.
+    """
+    rows = in_chunks(
+        tx,
+        lambda marks: f"SELECT board_id, serial FROM device WHERE serial IS NOT NULL AND board_id IN ({marks})",
+        [board for board, _, _ in units],
     )
-    return board_id
+    serials: dict[str, str] = dict(rows)
+    made = [_made(tx, board, entry, module_id, serials.get(board)) for board, entry, module_id in units]
+    rows_made = [tuple(_column(name, getattr(one, name)) for name in _DEVICE_FIELDS) for one in made]
+    tx.insert("device", _DEVICE_FIELDS, rows_made)
+    return made
 
 
-def insert_device(tx: Transaction, board_id: str, entry: DeviceEntry, module_id: str | None) -> Device:
-    """Make a unit's record from the entry that showed it first. Its identifiers are added apart."""
-    siblings = tx.one("SELECT serial FROM device WHERE board_id = ? AND serial IS NOT NULL LIMIT 1", (board_id,))
-    device = Device(
+def _made(tx: Transaction, board: str, entry: DeviceEntry, module_id: str | None, serial: str | None) -> Device:
+    return Device(
         new_id(tx.now),
-        board_id,
+        board,
         entry.kind,
         entry.vendor,
-        siblings[0] if siblings else None,
+        serial,
         None,
         entry.model,
         entry.part_number,
@@ -143,12 +155,6 @@ def insert_device(tx: Transaction, board_id: str, entry: DeviceEntry, module_id:
         dict(entry.firmware),
         tx.now,
     )
-    marks = ", ".join("?" for _ in _DEVICE_FIELDS)
-    tx.execute(
-        f"INSERT INTO device ({', '.join(_DEVICE_FIELDS)}) VALUES ({marks})",
-        tuple(_column(name, getattr(device, name)) for name in _DEVICE_FIELDS),
-    )
-    return device
 
 
 def change_device(tx: Transaction, device: Device, **attributes: Any) -> Device:
@@ -165,31 +171,41 @@ def _column(name: str, value: Any) -> Any:
     return to_micros(value) if name == "registered_at" else value
 
 
-def insert_identifier(tx: Transaction, found: Identifier, device: Device, *, source: str) -> None:
-    """Add one identifier to a unit, or to its board where it names the board. Nothing is ever overwritten."""
+def insert_identifiers(tx: Transaction, printed: Sequence[tuple[Identifier, Device]], *, source: str) -> None:
+    """Add identifiers to units, or to their boards where they name the board. Nothing is ever overwritten."""
+    rows = [_identifier_row(tx, found, device, source) for found, device in printed]
+    tx.insert("identifier", _IDENTIFIER_FIELDS, rows)
+    naming = [(found, device) for found, device in printed if found.is_usable]
+    serials = [(found.value, device.board_id) for found, device in naming if found.type.names == "board"]
+    uuids = [(found.value, device.id) for found, device in naming if found.type == "uuid"]
+    if serials:
+        tx.many("UPDATE device SET serial = ? WHERE board_id = ? AND serial IS NULL", serials)
+    if uuids:
+        tx.many("UPDATE device SET uuid = ? WHERE id = ? AND uuid IS NULL", uuids)
+
+
+_IDENTIFIER_FIELDS = (
+    *("id", "board_id", "device_id", "kind", "vendor", "type", "value", "scope", "is_usable", "is_naming"),
+    *("source", "first_seen_at"),
+)
+
+
+def _identifier_row(tx: Transaction, found: Identifier, device: Device, source: str) -> tuple[Any, ...]:
     names = found.type.names if found.is_usable else None
-    tx.execute(
-        "INSERT INTO identifier (id, board_id, device_id, kind, vendor, type, value, scope, is_usable, is_naming, "
-        "source, first_seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            new_id(tx.now),
-            device.board_id,
-            None if names == "board" else device.id,
-            found.kind,
-            found.vendor,
-            found.type,
-            found.value,
-            found.scope,
-            int(found.is_usable),
-            int(names is not None),
-            source,
-            to_micros(tx.now),
-        ),
+    return (
+        new_id(tx.now),
+        device.board_id,
+        None if names == "board" else device.id,
+        found.kind,
+        found.vendor,
+        found.type,
+        found.value,
+        found.scope,
+        int(found.is_usable),
+        int(names is not None),
+        source,
+        to_micros(tx.now),
     )
-    if names == "board":
-        tx.execute("UPDATE device SET serial = ? WHERE board_id = ? AND serial IS NULL", (found.value, device.board_id))
-    elif found.type == "uuid" and names:
-        tx.execute("UPDATE device SET uuid = ? WHERE id = ? AND uuid IS NULL", (found.value, device.id))
 
 
 def identifiers_known(snapshot: Snapshot, devices: Iterable[Device]) -> dict[str, set[tuple[str, str]]]:

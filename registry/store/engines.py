@@ -30,8 +30,11 @@ of the writers for ever. Between two pieces of a long reading lie milliseconds."
 WRITER_LOCK = 0x7072617469717565
 """Key of PostgreSQL's advisory lock of everybody who writes: identity is matched in one serialised view."""
 
-SQLITE_ERROR, SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE = 1, 1555, 2067
+SQLITE_ERROR, SQLITE_BUSY, SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE = 1, 5, 1555, 2067
 """Result codes: https://www.sqlite.org/rescode.html. The first one means that our SQL is wrong."""
+
+PRIMARY_CODE = 0xFF
+"""The bits of a result code that say what sort it is; the others say more of it."""
 
 DRIVER_ERRORS: tuple[type[Exception], ...] = (sqlite.Error, psycopg.Error, OverflowError, UnicodeEncodeError)
 """All that a driver raises; `translate` says what each of them means."""
@@ -126,14 +129,20 @@ def make_peewee(url: str, *, is_relaxed: bool = False, is_shared: bool = False) 
 
 
 def prepare_connection(connection: Any) -> None:
-    """Make a new PostgreSQL connection durable and impatient, whatever the server's defaults are.
+    """Make a new connection fit for use. Raises what the driver raises, and then it must be closed."""
+    if isinstance(connection, psycopg.Connection):
+        _make_durable_and_impatient(connection)
+    else:
+        _refuse_reading_only(connection)
+
+
+def _make_durable_and_impatient(connection: psycopg.Connection[Any]) -> None:
+    """Set what a session of PostgreSQL needs, whatever the server's defaults are.
 
     It is the server that keeps these times, so one whose process is stopped (SIGSTOP) or whose disk hangs keeps none of
     them, while its kernel goes on answering for it: nobody can tell that from a long statement. What asks waits then
     until the process goes on or is ended.
     """
-    if not isinstance(connection, psycopg.Connection):
-        return
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     )
@@ -141,6 +150,24 @@ def prepare_connection(connection: Any) -> None:
     connection.execute(f"SET lock_timeout = {BUSY_MILLISECONDS * 9 // 10}")
     connection.execute(f"SET statement_timeout = {BUSY_MILLISECONDS}")
     connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}")
+
+
+def _refuse_reading_only(connection: Any) -> None:
+    """Begin to write, and leave it at that.
+
+    SQLite opens for reading what cannot be opened for writing at the moment, the log and its index included, and says
+    nothing: https://sqlite.org/src/file/src/os_unix.c, `unixOpen` and `unixOpenSharedMemory`.
+    """
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite.OperationalError as error:
+        # One who can only read is told so before it is looked whether somebody else is writing.
+        if error.sqlite_errorcode & PRIMARY_CODE != SQLITE_BUSY:
+            raise
+    else:
+        connection.execute("ROLLBACK")
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
 
 
 def run(connection: Any, sql: str) -> None:

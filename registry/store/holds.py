@@ -227,14 +227,19 @@ def open_on_ever_placed(snapshot: Snapshot, instance_id: str) -> set[str]:
     return {row[0] for row in rows}
 
 
-def open_for_identifier(snapshot: Snapshot, ref: str) -> list[str]:
-    """Return the open holds that wait for an identifier."""
-    return [
-        row[0]
-        for row in snapshot.all(
-            "SELECT quarantine_id FROM hold_target WHERE kind = 'identifier' AND ref = ? AND is_open = 1", (ref,)
-        )
-    ]
+def open_for_identifiers(snapshot: Snapshot, refs: Iterable[str]) -> dict[str, list[str]]:
+    """Return the open holds that wait for each of these identifiers."""
+    rows = in_chunks(
+        snapshot,
+        lambda marks: (
+            f"SELECT ref, quarantine_id FROM hold_target WHERE kind = 'identifier' AND is_open = 1 AND ref IN ({marks})"
+        ),
+        refs,
+    )
+    found: dict[str, list[str]] = {}
+    for ref, hold_id in rows:
+        found.setdefault(ref, []).append(hold_id)
+    return found
 
 
 def find_open_by_owner(snapshot: Snapshot, binds: Iterable[tuple[str, str]], owner: Actor) -> HoldRecord | None:

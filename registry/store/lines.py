@@ -6,9 +6,9 @@ It stands beside the node's row, which every report rewrites.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from registry.store.column_json import dump, load
 from registry.store.database import Snapshot, Transaction
 
 Line = dict[str, Any]
@@ -18,7 +18,7 @@ Line = dict[str, Any]
 def lines_of(snapshot: Snapshot, node_id: str) -> dict[str, list[Line]]:
     """Return the lines of a node's newest lists by kind, in the order of the lists."""
     rows = snapshot.all("SELECT kind, lines FROM node_list WHERE node_id = ?", (node_id,))
-    return {kind: json.loads(lines) for kind, lines in rows}
+    return {kind: load(lines) for kind, lines in rows}
 
 
 def save_lines(tx: Transaction, node_id: str, kind: str, lines: list[Line]) -> None:
@@ -26,7 +26,7 @@ def save_lines(tx: Transaction, node_id: str, kind: str, lines: list[Line]) -> N
     tx.execute(
         "INSERT INTO node_list (node_id, kind, lines) VALUES (?, ?, ?) "
         "ON CONFLICT (node_id, kind) DO UPDATE SET lines = excluded.lines",
-        (node_id, kind, json.dumps(lines, separators=(",", ":"))),
+        (node_id, kind, dump(lines)),
     )
 
 

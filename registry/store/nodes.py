@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import Any
 
 from registry.domain.checks import CheckState
 from registry.store.check_column import dump_checks, load_checks
+from registry.store.column_json import dump, load
 from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
 
 
@@ -251,7 +251,7 @@ def _read_state(row: tuple[Any, ...]) -> NodeState:
     for name in _TIMES:
         values[name] = from_micros(values[name])
     for name in _JSON:
-        values[name] = json.loads(values[name])
+        values[name] = load(values[name])
     values["checks"] = load_checks(values["checks"])
     return NodeState(**values)
 
@@ -299,7 +299,7 @@ def _stored(state: NodeState, name: str) -> object:
     if name in _TIMES:
         return None if value is None else to_micros(value)
     if name in _JSON:
-        return json.dumps(value, separators=(",", ":"))
+        return dump(value)
     return dump_checks(value) if name == "checks" else value
 
 

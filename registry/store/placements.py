@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
-from registry.store.devices import in_chunks
+from registry.store.devices import Device, in_chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,14 @@ def in_slot_at(snapshot: Snapshot, node_id: str, slot: str, at: datetime) -> lis
     return [_placement(row) for row in rows]
 
 
-def insert(
-    tx: Transaction, *, device_id: str, board_id: str, instance_id: str, node_id: str, kind: str, slot: str | None
-) -> None:
-    """Open a placement. The unit must have none open."""
-    tx.execute(
-        "INSERT INTO placement (id, device_id, board_id, instance_id, node_id, kind, slot, since_at, is_contested) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
-        (new_id(tx.now), device_id, board_id, instance_id, node_id, kind, slot, to_micros(tx.now)),
-    )
+def insert(tx: Transaction, placed: Iterable[tuple[Device, str | None]], *, instance_id: str, node_id: str) -> None:
+    """Open the placements of units, each in its slot. The units must have none open."""
+    rows = [
+        (new_id(tx.now), one.id, one.board_id, instance_id, node_id, one.kind, slot, to_micros(tx.now), 0)
+        for one, slot in placed
+    ]
+    columns = ("id", "device_id", "board_id", "instance_id", "node_id", "kind", "slot", "since_at", "is_contested")
+    tx.insert("placement", columns, rows)
 
 
 def close(tx: Transaction, placement: Placement, *, ended_by: str, is_contested: bool = False) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from registry.store import conflicts, devices, failures, holds
+from registry.store import conflicts, devices, failures, holds, job_failures, jobs
 from registry.store.database import Row, Snapshot, to_micros
 from registry.store.filters import Column, Condition, Sort, columns, conditions, where
 
@@ -230,3 +230,34 @@ def list_nodes(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) -> l
     """Return (id, name) of nodes. Raises InvalidField."""
     select = "SELECT n.id, n.name FROM node n LEFT JOIN node_state s ON s.node_id = n.id"
     return [(row[0], row[1]) for row in _select(snapshot, select, conditions(NODE_FIELDS, filters), "n.id", part)]
+
+
+JOB_FIELDS = {
+    **columns("j", "job_id", "state", "unit", "outcome", "reporter"),
+    **columns("j", "recorded_at", "started_at", "ended_at", "last_at", sort=Sort.TIME),
+    **columns("j", "nodes", "devices", sort=Sort.NUMBER),
+    "node": Column("w.node", among="j.id IN (SELECT w.job FROM job_node w WHERE {})"),
+}
+
+
+def list_jobs(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) -> list[jobs.Job]:
+    """Return jobs; `node` is any that a start of theirs named. Raises InvalidField."""
+    select = f"SELECT {jobs.BRIEF} FROM job j"
+    return [jobs.job_of(row) for row in _select(snapshot, select, conditions(JOB_FIELDS, filters), "j.id", part)]
+
+
+JOB_FAILURE_FIELDS = {
+    **columns("j", "id", "job_id", "reporter", "signal", "attribution", "cause", "retry"),
+    **columns("j", "started_at", "failed_at", "recorded_at", "judged_at", sort=Sort.TIME),
+    **columns("j", "exit_code", "confidence", "revision", sort=Sort.NUMBER),
+    "user": Column("j.user_name"),
+    "node": Column("w.node", among="j.id IN (SELECT w.job_failure FROM job_failure_node w WHERE {})"),
+    "device": Column("w.device_id", among="j.id IN (SELECT w.job_failure FROM job_failure_device w WHERE {})"),
+}
+
+
+def list_job_failures(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) -> list[job_failures.Record]:
+    """Return failed jobs; `node` is any of theirs, `device` one that is left out of a retry. Raises InvalidField."""
+    select = f"SELECT {job_failures.COLUMNS} FROM job_failure j"
+    wanted = conditions(JOB_FAILURE_FIELDS, filters)
+    return [job_failures.record_of(row) for row in _select(snapshot, select, wanted, "j.id", part)]

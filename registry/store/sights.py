@@ -80,11 +80,12 @@ def is_seen_at(snapshot: Snapshot, failure: Failure, at: datetime, *, give: time
 
 def count_within(snapshot: Snapshot, failure: Failure, first_at: datetime, at: datetime, *, give: timedelta) -> int:
     """Return how often a failure was seen within a stretch of time, give or take so much."""
-    row = snapshot.one(
-        "SELECT SUM(count) FROM sight WHERE failure = ? AND first_at >= ? AND at <= ?",
-        (failure.id, to_micros(first_at - give), to_micros(at + give)),
+    first, last = to_micros(first_at - give), to_micros(at + give)
+    rows = snapshot.all(
+        "SELECT first_at, at, count FROM sight WHERE failure = ? AND at >= ? AND first_at <= ?",
+        (failure.id, first, last),
     )
-    return int(row[0] or 0) if row else 0
+    return sum(_share(begin, end, count, first, last) for begin, end, count in rows)
 
 
 def find_line(
@@ -105,11 +106,22 @@ def find_line(
 
 def count_lines(snapshot: Snapshot, failure: Failure, first: int, last: int) -> int:
     """Return how often a failure was seen in the lines of these uptimes."""
-    row = snapshot.one(
-        "SELECT SUM(count) FROM sight WHERE failure = ? AND first_uptime >= ? AND uptime <= ?",
+    rows = snapshot.all(
+        "SELECT first_uptime, uptime, count FROM sight WHERE failure = ? AND uptime >= ? AND first_uptime <= ?",
         (failure.id, first, last),
     )
-    return int(row[0] or 0) if row else 0
+    return sum(_share(begin, end, count, first, last) for begin, end, count in rows)
+
+
+def _share(begin: int, end: int, count: int, first: int, last: int) -> int:
+    """Say how many of a burst's sights are inside a stretch that it touches: as many as of its time, and one at least.
+
+    The kernel's buffer forgets its oldest lines, so the same burst is read again with another beginning.
+    """
+    if first <= begin and end <= last:
+        return count
+    inside = min(end, last) - max(begin, first)
+    return min(count, max(1, count * inside // (end - begin)))
 
 
 def count_again(tx: Transaction, failure: Failure, at: datetime, times: int) -> Failure:
@@ -121,8 +133,13 @@ def count_again(tx: Transaction, failure: Failure, at: datetime, times: int) -> 
     return replace(failure, count=failure.count + times, last_at=last_at)
 
 
-def grow(tx: Transaction, told: Told, at: datetime, times: int, uptimes: tuple[int, int] | None = None) -> Failure:
-    """Note that a burst has gone on: what is new in it is a sight by itself, which came after what was told before."""
+def grow(
+    tx: Transaction, told: Told, at: datetime, times: int, said: int, uptimes: tuple[int, int] | None = None
+) -> Failure:
+    """Note that a burst has gone on, and how many sights it tells of by now.
+
+    What is new in it is a sight by itself, which came after what was told before.
+    """
     # No message can have this id: a line break is refused in one.
     insert_told(tx, replace(told, failure_id=f"{told.failure_id}\n{told.said}"))
     first_at = at if times == 1 else min(told.at, at)
@@ -130,9 +147,9 @@ def grow(tx: Transaction, told: Told, at: datetime, times: int, uptimes: tuple[i
     if told.uptimes is not None and last is not None:
         first = last if times == 1 else min(told.uptimes[1] + 1, last)
     tx.execute(
-        "UPDATE sight SET first_at = ?, at = ?, count = ?, said = said + ?, first_uptime = ?, uptime = ? "
+        "UPDATE sight SET first_at = ?, at = ?, count = ?, said = ?, first_uptime = ?, uptime = ? "
         "WHERE id_scope = ? AND failure_id = ?",
-        (to_micros(first_at), to_micros(at), times, times, first, last, told.id_scope, told.failure_id),
+        (to_micros(first_at), to_micros(at), times, said, first, last, told.id_scope, told.failure_id),
     )
     return count_again(tx, told.failure, at, times)
 

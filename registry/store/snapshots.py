@@ -8,7 +8,7 @@ question mark in it does not work here; pass it as a parameter.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -21,6 +21,9 @@ Row: TypeAlias = tuple[Any, ...]
 
 SUBJECTS_AT_ONCE = 200
 """How many subjects one query asks for their last ordinal: far below the engines' limits of parameters."""
+
+STREAMED_FROM = 16
+"""From so many rows on a stream costs less than statements that are sent together."""
 
 _cursor_numbers = itertools.count()
 
@@ -101,12 +104,31 @@ class Transaction(Snapshot):
         self.is_relaxed = is_relaxed
         self._drafts: list[Draft] = []
         self._ordinals: dict[Subject, int] = {}
+        self._at_end: dict[object, Callable[[], None]] = {}
 
     def record(self, draft: Draft) -> None:
         """Put an event into the history when this transaction commits. Raises AssertionError in a `touch`."""
         if self.is_relaxed:
             raise AssertionError("what has an event must be durable: use write(), not touch()")
         self._drafts.append(draft)
+
+    def at_end(self, key: object, work: Callable[[], None]) -> None:
+        """Do something once before this transaction ends, however often it is asked for under one key."""
+        self._at_end.setdefault(key, work)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Put rows into a table. Many are one stream on PostgreSQL, where each statement costs more than its row."""
+        names = ", ".join(columns)
+        if self.engine == "sqlite" or len(rows) < STREAMED_FROM:
+            if rows:
+                self.many(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})", rows)
+            return
+        try:
+            with self._connection.cursor().copy(f"COPY {table} ({names}) FROM STDIN") as stream:
+                for row in rows:
+                    stream.write_row(row)
+        except DRIVER_ERRORS as error:
+            raise translate(error) from error
 
     def flush(self) -> int:
         """Seal what was recorded so far and return the sequence of the newest event.
@@ -117,12 +139,14 @@ class Transaction(Snapshot):
             return self.sequence()
         drafts, self._drafts = self._drafts, []
         events = self._seal(drafts)
-        self.many(
-            "INSERT INTO event (sequence, at, type, body, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?)",
+        self.insert(
+            "event",
+            ("sequence", "at", "type", "body", "prev_hash", "hash"),
             [(e.sequence, to_micros(e.at), str(e.type), e.body, e.prev_hash, e.hash) for e in events],
         )
-        self.many(
-            "INSERT INTO event_subject (kind, id, ordinal, event) VALUES (?, ?, ?, ?)",
+        self.insert(
+            "event_subject",
+            ("kind", "id", "ordinal", "event"),
             [(str(one.kind), one.id, ordinal, e.sequence) for e in events for one, ordinal in e.subjects],
         )
         head = events[-1]
@@ -130,7 +154,11 @@ class Transaction(Snapshot):
         return head.sequence
 
     def finish(self) -> None:
-        """Seal what is still to be sealed."""
+        """Do what waited for the end, and seal what is still to be sealed."""
+        while self._at_end:
+            works, self._at_end = self._at_end, {}
+            for work in works.values():
+                work()
         if self._drafts:
             self.flush()
 
@@ -155,20 +183,24 @@ class Transaction(Snapshot):
 
     def _load_ordinals(self, subjects: set[Subject]) -> None:
         """Learn the last ordinal of each subject that this transaction has not counted on itself."""
-        unknown = sorted(subjects - self._ordinals.keys(), key=lambda one: (str(one.kind), one.id))
+        unknown = sorted((str(one.kind), one.id) for one in subjects - self._ordinals.keys())
         for start in range(0, len(unknown), SUBJECTS_AT_ONCE):
             part = unknown[start : start + SUBJECTS_AT_ONCE]
-            params = [text for one in part for text in (str(one.kind), one.id)]
-            rows = self.all(_last_ordinals(len(part)), params)
-            known = {(kind, id_): int(ordinal or 0) for kind, id_, ordinal in rows}
-            self._ordinals.update({one: known[str(one.kind), one.id] for one in part})
+            if self.engine == "sqlite":
+                rows = self.all(_last_ordinals(len(part)), [text for one in part for text in one])
+            else:
+                rows = self.all(_LAST_ORDINALS, [list(column) for column in zip(*part, strict=True)])
+            self._ordinals.update({Subject(kind, id_): int(ordinal or 0) for kind, id_, ordinal in rows})
+
+
+_ORDINALS = (
+    "SELECT asked.column1, asked.column2, (SELECT max(s.ordinal) FROM event_subject s "
+    "WHERE s.kind = asked.column1 AND s.id = asked.column2) "
+)
+_LAST_ORDINALS = f"{_ORDINALS}FROM unnest(?::text[], ?::text[]) AS asked (column1, column2)"
 
 
 @lru_cache(maxsize=SUBJECTS_AT_ONCE)
 def _last_ordinals(count: int) -> str:
     """One look at the end of the primary key for each subject, in one statement."""
-    return (
-        "SELECT asked.column1, asked.column2, (SELECT max(s.ordinal) FROM event_subject s "
-        "WHERE s.kind = asked.column1 AND s.id = asked.column2) "
-        f"FROM (VALUES {', '.join(['(?, ?)'] * count)}) AS asked"
-    )
+    return f"{_ORDINALS}FROM (VALUES {', '.join(['(?, ?)'] * count)}) AS asked"

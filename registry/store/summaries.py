@@ -7,7 +7,6 @@ and for nearly every node there is nothing to read.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,6 +15,8 @@ from registry.domain.checks import CLEAN, CheckState
 from registry.domain.reports import CheckStatus
 from registry.store.alarms import IS_ALARMED
 from registry.store.check_column import load_checks
+from registry.store.column_json import load
+from registry.store.conditions import IS_STANDING
 from registry.store.database import Snapshot, from_micros
 
 
@@ -24,7 +25,9 @@ class NodeSummary:
     """A node's rows, and whether there is anything beside them. Before a report the fields up to `listed` are empty.
 
     Troubled is a node on which a device is missing or held, held one whose machine is, withheld one on which a rule
-    wanted to hold something. Alarmed are all nodes at once: the service is in safe mode.
+    wanted to hold something, conditioned one of which not all checks are well. Alarmed are all nodes at once: the
+    service is in safe mode. Overlooked is one in whose silence the service was away. `sequence` is that of the newest
+    event.
     """
 
     node_id: str
@@ -48,7 +51,10 @@ class NodeSummary:
     is_disputed: bool
     is_unattached: bool
     is_waived: bool
+    is_conditioned: bool
     is_alarmed: bool
+    is_overlooked: bool
+    sequence: int
 
     def load_checks(self, *, is_brief: bool) -> dict[str, CheckState]:
         """Return the checks of this boot; brief, none when all are clean: then none speaks against the node."""
@@ -101,7 +107,8 @@ _SUMMARY = (
     "EXISTS (SELECT 1 FROM failure u WHERE u.instance_id = s.instance_id AND u.is_unattached = 1 "
     "AND u.state = 'active'), "
     "EXISTS (SELECT 1 FROM waiver w WHERE w.node_id = n.id AND w.ended_at IS NULL), "
-    f"{IS_ALARMED} "
+    f"{IS_STANDING}, {IS_ALARMED}, EXISTS (SELECT 1 FROM outage o WHERE o.to_at > s.reported_at), "
+    "(SELECT sequence FROM chain_head WHERE id = 1) "
     "FROM node n LEFT JOIN node_state s ON s.node_id = n.id LEFT JOIN instance i ON i.id = s.instance_id "
     "LEFT JOIN profile f ON f.name = s.profile WHERE n.name = ?"
 )
@@ -113,8 +120,9 @@ def find_summary(snapshot: Snapshot, name: str) -> NodeSummary | None:
     if row is None:
         return None
     id_, name, retired, until, reason, instance, provider, chassis, profile, body, reported, have, counted = row[:13]
-    checks, listed, *signs = row[13:]
-    is_troubled, is_held, is_withheld, is_disputed, is_unattached, is_waived, is_alarmed = map(bool, signs)
+    checks, listed, *signs, sequence = row[13:]
+    is_troubled, is_held, is_withheld, is_disputed, is_unattached, is_waived, *others = map(bool, signs)
+    is_conditioned, is_alarmed, is_overlooked = others
     at = from_micros
     return NodeSummary(
         id_,
@@ -131,12 +139,15 @@ def find_summary(snapshot: Snapshot, name: str) -> NodeSummary | None:
         have,
         at(counted),
         checks,
-        json.loads(listed) if listed else {},
+        load(listed) if listed else {},
         is_troubled,
         is_held,
         is_withheld,
         is_disputed,
         is_unattached,
         is_waived,
+        is_conditioned,
         is_alarmed,
+        is_overlooked,
+        sequence,
     )

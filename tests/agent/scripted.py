@@ -155,6 +155,7 @@ def make_stage(folder: Path, *, file: Path | None = None, command: tuple[str, ..
         say=said.append,
         notify=lambda *lines: notified.extend(lines),
         chance=middle,
+        earlier_boots=teller.sort_out(),
     )
     stage = Stage(agent, client, times, spool, idle, said, notified, look())
     agent.look = stage.seen

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from registry.agent.acting import Actor, standing_of, without_decision
+from registry.agent.memory import Memory
 from registry.agent.notify import ALIVE, READY, Notifier
 from registry.agent.running import ToolRunner
 from tests.agent.scripted import NODE, decision
@@ -91,6 +92,24 @@ def test_the_command_runs_when_the_decision_becomes_another(tmp_path: Path, said
     ]
     assert json.loads(Path(f"{log}.json").read_text().partition("}{")[0] + "}")["node"] == NODE
     assert said == []
+
+
+def test_an_agent_that_begins_anew_runs_the_command_for_another_decision_only(tmp_path: Path, said: list[str]) -> None:
+    script = f"echo $DECISION_EXIT_CODE >> {tmp_path}/ran"
+    first, again = (actor(said, script=script) for _ in range(2))
+    first.act(NO, NOW)
+    memory = Memory(tmp_path / "memory.json", "boot-1")
+    memory.acted = first.done
+    memory.save()
+
+    again.done = Memory(tmp_path / "memory.json", "boot-1").acted
+    again.act(NO, NOW)
+    again.act(YES, NOW)
+    another = Actor(None, ["sh", "-c", f"{script}; :"], ToolRunner(os.environ), said.append, again.done)
+    another.act(YES, NOW)
+
+    assert (tmp_path / "ran").read_text() == "10\n0\n0\n"
+    assert Memory(tmp_path / "memory.json", "boot-2").acted == []
 
 
 def test_a_command_that_failed_is_run_again(tmp_path: Path, said: list[str]) -> None:

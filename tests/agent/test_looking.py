@@ -82,6 +82,14 @@ def test_a_list_that_its_tool_calls_short_is_partial() -> None:
     assert seen(says(Inventory("gpu", GPUS, attached=3))).partial == {"gpu"}
 
 
+def test_a_tool_that_lists_nobody_calls_nobody_gone() -> None:
+    failed = CheckResult("gpu.responding", CheckStatus.FAIL, GPUS[1].slot)
+
+    found = seen(says(Inventory("gpu", (), checks=(failed,), is_list=False)), known={"gpu": GPUS})
+
+    assert (found.lists, found.partial, [check.name for check in found.checks]) == ({}, frozenset(), ["gpu.responding"])
+
+
 @pytest.mark.parametrize("known", [{}, {"gpu": GPUS}], ids=["this list", "the list before"])
 def test_a_device_that_a_tool_only_counts_gets_its_place(known: dict[str, Sequence[DeviceEntry]]) -> None:
     health = Findings(

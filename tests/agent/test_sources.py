@@ -96,6 +96,24 @@ def test_nvidia_smi_that_hangs_leaves_the_other_sources_their_word(fake: FakeMac
     assert [failure.code for failure in seen.failures] == ["xid_79"]
 
 
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        (
+            b"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 550.54\n",
+            "nvidia-smi gave no document and said: Failed to initialize NVML: Driver/library version mismatch",
+        ),
+        (b"<html></html>", "not a document of nvidia-smi"),
+        (b"\n", "the output is empty"),
+    ],
+)
+def test_what_nvidia_smi_complains_of_is_quoted(fake: FakeMachine, printed: bytes, said: str) -> None:
+    seen = machine(fake, Tools(nvidia_smi=printed)).look()
+
+    assert said in seen.troubles["GPUs"]
+    assert statuses(seen)["gpu.ecc"] == {CheckStatus.UNKNOWN}
+
+
 def test_nvml_is_asked_before_nvidia_smi(fake: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Inventory("gpu", (DeviceEntry("gpu", "nvidia", slot="0000:99:00.0"),))
     monkeypatch.setattr(asking_nvml, "is_here", lambda: True)
@@ -255,6 +273,14 @@ def test_answers_of_nvml_that_cannot_be_true_say_so() -> None:
 
     with pytest.raises(PartUnreadable, match="no such address"):
         asking_nvml.ask(lambda _: asking_nvml.answer(look).encode())
+
+
+def test_nvml_that_hangs_is_named() -> None:
+    def run(_: Sequence[str]) -> bytes:
+        raise ToolFailed("python gave no whole answer within 20 s and was killed")
+
+    with pytest.raises(ToolFailed, match="NVML was asked, and python gave no whole answer"):
+        asking_nvml.ask(run)
 
 
 def test_half_an_answer_of_nvml_is_none() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,7 +145,7 @@ def test_a_disk_that_takes_nothing_loses_no_fault(
     assert bodies(Spool(spool.folder, say=said.append)) == [b"fault", b"later"]
     assert [sentence.rpartition(": ")[2] for sentence in said] == [
         "this one is kept in memory",
-        "this one is given up",
+        "what has no news is given up",
     ]
 
 
@@ -185,6 +186,48 @@ def test_on_a_full_disk_calm_reports_are_given_up_for_a_fault(
 
     assert bodies(Spool(spool.folder, say=said.append)) == [b"f" * 40, b"2" * 30]
     assert not spool.is_holding
+
+
+def test_on_a_full_disk_the_newest_calm_reports_stay_and_it_is_said_once(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    full_after(monkeypatch, spool, 120)
+
+    for number in range(6):
+        spool.put(b"%d" % number * 30, is_fault=False)
+
+    assert bodies(spool) == [b"3" * 30, b"4" * 30, b"5" * 30]
+    assert len(said) == 1
+
+
+def test_a_folder_that_was_cleared_away_is_made_again(spool: Spool) -> None:
+    spool.put(b"before", is_fault=True)
+    shutil.rmtree(spool.folder)
+    assert (len(spool), spool.waiting(9)) == (0, [])
+
+    spool.put(b"after", is_fault=True)
+
+    assert bodies(spool) == [b"after"]
+
+
+def test_a_message_that_the_disk_does_not_forget_is_sent_once_and_hinders_no_other(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    for body in (b"sent", b"spoilt", b"next"):
+        spool.put(body, is_fault=True)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(Path, "rename", refuse)
+    sent, never, _ = spool.waiting(9)
+    spool.remove(sent)
+    spool.set_aside(never, "nobody will take it")
+
+    assert bodies(spool) == [b"next"]
+    assert len(spool) == 1
+    assert all("Read-only file system" in sentence for sentence in said)
 
 
 def test_a_fault_that_is_too_large_for_the_disk_is_kept_bare(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:

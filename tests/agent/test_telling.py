@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from registry.agent import loop
 from registry.agent.telling import CALM_MAX, DRAIN_MAX, DRAIN_SHARE, PAUSE_MAX, Superseded
 from registry.client import NotAuthorised
 from registry.domain.reports import CheckResult, CheckStatus
@@ -66,7 +67,8 @@ def test_a_message_goes_out_again_as_it_was(stage: Stage) -> None:
 
 def test_a_backlog_goes_out_in_bounded_parts(stage: Stage) -> None:
     for number in range(DRAIN_MAX * 2 + 5):
-        stage.spool.put(json.dumps({"report_id": f"r{number}"}).encode(), is_fault=True)
+        body = {"report_id": f"r{number}", "boot_id": "boot-1", "provider_id": "i-1"}
+        stage.spool.put(json.dumps(body).encode(), is_fault=True)
 
     left = []
     for _ in range(3):
@@ -90,7 +92,8 @@ def test_what_has_no_news_comes_back_slowly(stage: Stage) -> None:
 
 def test_a_slow_server_is_given_a_third_of_a_period_for_the_backlog(stage: Stage) -> None:
     for number in range(DRAIN_MAX):
-        stage.spool.put(json.dumps({"report_id": f"r{number}"}).encode(), is_fault=True)
+        body = {"report_id": f"r{number}", "boot_id": "boot-1", "provider_id": "i-1"}
+        stage.spool.put(json.dumps(body).encode(), is_fault=True)
     stage.client.takes = 3.0
 
     stage.round(0)
@@ -202,16 +205,50 @@ def test_a_newer_instance_ends_the_agent(stage: Stage) -> None:
         stage.round()
 
 
-def test_a_message_of_an_instance_that_is_over_is_let_go(stage: Stage) -> None:
-    stage.spool.put(
-        json.dumps({"report_id": "r", "provider_id": "i-0", "failures": [{"code": "xid_48"}]}).encode(), is_fault=True
-    )
-    stage.client.refusals["xid_48"] = problem(409, "instance_superseded")
+def test_messages_of_another_instance_on_a_disk_or_image_are_sent_to_nobody(stage: Stage, tmp_path: Path) -> None:
+    """A server that never heard of that instance would take them for a new life of this node, and replace it."""
+    body = {"report_id": "r", "boot_id": "boot-0", "provider_id": "i-0", "failures": [{"code": "xid_48"}]}
+    stage.spool.put(json.dumps(body).encode(), is_fault=True)
+    stage.spool.put(json.dumps({**body, "report_id": "calm", "failures": []}).encode(), is_fault=False)
 
-    stage.round()
+    again = make_stage(tmp_path)
+    again.round()
 
-    assert len(stage.spool) == 0
-    assert any("i-0 comes too late" in sentence for sentence in stage.said)
+    assert [message["provider_id"] for message in again.client.taken] == ["i-1"]
+    assert "earlier_boots" not in again.last
+    assert len(again.spool) == 0
+    assert len(list((again.spool.folder / "set-aside").iterdir())) == 2
+    assert any("of another instance, i-0; faults in it: xid_48" in sentence for sentence in again.said)
+
+
+def test_the_server_hears_of_earlier_boots_before_their_messages(stage: Stage, tmp_path: Path) -> None:
+    """Two boots while it was away: of the first of them it would hear from a message that waited."""
+    stage.look = look(failures=(fault(),))
+    away(stage, 2)
+    again = make_stage(tmp_path, boot="boot-2")
+    again.client.refusals[""] = problem(422, "invalid_field")
+    again.round()
+    assert (again.client.taken, len(again.spool)) == ([], 2)
+    again.client.refusals.clear()
+
+    again.round()
+    again.round()
+
+    first, *late, last = again.client.taken
+    assert (first["boot_id"], first["earlier_boots"]) == ("boot-2", ["boot-1"])
+    assert [message["boot_id"] for message in late] == ["boot-1", "boot-1"]
+    assert not any("earlier_boots" in message for message in (*late, last))
+
+
+def test_boots_that_one_report_cannot_name_are_told_by_the_next(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "EARLIER_MAX", 2)
+    stage.agent.earlier_boots = ("b1", "b2", "b3")
+
+    for _ in range(3):
+        stage.round()
+
+    told = [message.get("earlier_boots") for message in stage.client.taken]
+    assert told == [["b1", "b2"], ["b3"], None]
 
 
 def test_a_token_that_was_replaced_is_taken_up(stage: Stage) -> None:
@@ -262,7 +299,8 @@ def test_what_is_given_up_is_kept_aside_whole(stage: Stage) -> None:
 @pytest.mark.parametrize("body", [b"[1]", b"no json", b"[" * 100_000, b'{"report_id": "r", "failures": ["x"]}', b"{}"])
 def test_a_kept_file_that_holds_no_report_is_set_aside_and_the_rest_goes_on(stage: Stage, body: bytes) -> None:
     stage.spool.put(body, is_fault=True)
-    stage.spool.put(json.dumps({"report_id": "r2"}).encode(), is_fault=True)
+    waited = {"report_id": "r2", "boot_id": "boot-1", "provider_id": "i-1"}
+    stage.spool.put(json.dumps(waited).encode(), is_fault=True)
 
     stage.round()
 

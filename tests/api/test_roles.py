@@ -42,6 +42,13 @@ ROUTES: dict[str, frozenset[Role]] = {
     "GET /v1/conflicts": READ,
     "GET /v1/conflicts/<conflict>": READ,
     "POST /v1/conflicts/<conflict>/resolve": WORK,
+    "POST /v1/jobs/<job>/events": WORK,
+    "GET /v1/jobs": READ,
+    "GET /v1/jobs/<job>": READ,
+    "POST /v1/job-failures": WORK,
+    "GET /v1/job-failures": READ,
+    "GET /v1/job-failures/<job_failure>": READ,
+    "GET /v1/slo": READ,
     "GET /v1/events": READ,
     "GET /v1/events/export": READ,
     "GET /v1/audit/checkpoint": READ,
@@ -106,6 +113,9 @@ def test_a_nodes_token_is_bound_to_its_node(node: Asker, route: str) -> None:
 def status(asking: Asker, route: str) -> int:
     """Ask with nothing in the body, so that whoever is let in changes nothing."""
     method, path = route.split()
-    for name in ("<node>", "<path:ref>", "<failure>", "<quarantine_id>", "<conflict>", "<name>", "<token>"):
+    for name in (
+        *("<node>", "<path:ref>", "<failure>", "<quarantine_id>", "<conflict>", "<job>", "<job_failure>", "<name>"),
+        "<token>",
+    ):
         path = path.replace(name, "a")
     return asking.ask(method, path).status_code

@@ -20,8 +20,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +30,7 @@ from registry.store.engines import sqlite
 from tests.bench import load, machine, rows, table
 from tests.bench.generator import ask
 from tests.bench.serving import PEPPER, Peak, Running, cpu_seconds, server, settle, slow_disk
-from tests.postgres import DURABLE, Server
+from tests.postgres import Server
 
 SIZES = {size.name: size for size in (load.SMALL, load.LARGE)}
 EXPORT_LINES_MAX = 5_000_000
@@ -122,24 +120,6 @@ def export(running: Running, secret: str) -> tuple[float, int, int]:
     return lines / seconds, lines, memory.growth
 
 
-@contextmanager
-def database(setting: Setting, data: Path, preload: dict[str, str]) -> Iterator[tuple[str, Server | None]]:
-    """Give the address of the fleet; its PostgreSQL runs while the block lasts."""
-    pepper, size = PEPPER.encode(), SIZES[setting.size]
-    if setting.engine == "sqlite":
-        yield load.sqlite_fleet(size, data, pepper), None
-        return
-    if preload and not load.is_loaded(size, data):
-        plain = Server(data=data / "postgresql", settings=DURABLE)
-        load.postgresql_fleet(size, data, plain, pepper)
-        plain.stop()
-    postgres = Server(data=data / "postgresql", settings=DURABLE, environment=preload)
-    try:
-        yield load.postgresql_fleet(size, data, postgres, pepper), postgres
-    finally:
-        postgres.stop()
-
-
 def run(setting: Setting, asked: argparse.Namespace, data: Path) -> table.Block | None:
     """Measure one setting. None, with a sentence, where its disk cannot be made slow."""
     with tempfile.TemporaryDirectory() as name:
@@ -149,7 +129,7 @@ def run(setting: Setting, asked: argparse.Namespace, data: Path) -> table.Block 
         if preload is None:
             print("There is no C compiler here: nothing is measured on a slow disk.")
             return None
-        with database(setting, data, preload) as (url, postgres):
+        with load.kept(setting.engine, [SIZES[setting.size]], data, PEPPER.encode(), preload) as ((url,), postgres):
             db = open_database(url)
             with server(url, folder, preload) as running:
                 files = rows.write_all(folder, SIZES[setting.size], db, PEPPER.encode(), datetime.now(UTC))

@@ -8,12 +8,14 @@ The history has a valid chain: `pratique audit verify` agrees. What was loaded i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -21,14 +23,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from registry.domain.actors import Actor, ActorKind
 from registry.domain.events import GENESIS
+from registry.domain.policy import Policy
 from registry.services.quarantine import OpenQuarantines, open_quarantines
+from registry.store import nodes
 from registry.store.database import open_database
 from registry.store.engines import sqlite
 from registry.store.migrations import migrate
 from registry.store.values import to_micros
 from tests.bench import machine, template
 from tests.bench.template import Template, fill_row
-from tests.postgres import Server
+from tests.postgres import DURABLE, Server
 from tests.project import ROOT
 
 BATCH = 5_000
@@ -60,48 +64,101 @@ class Size:
 
 SMALL = Size("small", 10_000, 100_000)
 LARGE = Size("large", 1_000_000, 5_000_000)
+FLEET = Size("fleet", 12_500 * machine.DEVICES, 5_000_000)
+"""100,000 GPUs with their EFAs."""
 
 
 def digest() -> str:
-    """Tell fleets apart that were made by another schema, another template or another digest of reports."""
-    files = [*sorted((ROOT / "migrations").glob("0*.py")), *(Path(one.__file__) for one in (machine, template))]
-    said = "".join(template.digests(0).values())
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files) + said.encode()).hexdigest()[:8]
+    """Tell fleets apart that were made by another template."""
+    files = (Path(str(one.__file__)).read_bytes() for one in (machine, template))
+    return hashlib.sha256(b"".join(files)).hexdigest()[:8]
 
 
-def sqlite_fleet(size: Size, data: Path, pepper: bytes) -> str:
-    """Return the address of a fleet in a file, loaded unless it is there from an earlier run."""
-    file = data / f"fleet-{size.name}-{size.devices}-{size.events}-{digest()}.db"
-    url = f"sqlite:///{file}"
-    mark = file.with_suffix(".loaded")
-    if not mark.exists():
-        for old in data.glob(f"{file.name}*"):
-            old.unlink()
+def fleet(engine: str, size: Size, data: Path, pepper: bytes, server: Server | None = None) -> str:
+    """Return the address of a fleet that is kept in `data`, loaded unless it is there from an earlier run.
+
+    On PostgreSQL it is in `server`, whose folder must be kept too. A fleet of an earlier day is brought up to date as
+    any other: by later migrations, and by what each node's next report would put into its row.
+    """
+    name = _name(size)
+    mark = data / f"{name}.{engine}"
+    url = server.url(name) if server else f"sqlite:///{data / name}.db"
+    if not is_loaded(engine, size, data):
+        mark.unlink(missing_ok=True)
+        if server:
+            server.drop_database(name)
+            server.create_database(name)
+        else:
+            for old in data.glob(f"{name}.db*"):
+                old.unlink()
         fill(url, size, pepper)
-        mark.touch()
+    elif json.loads(mark.read_text()) != _made_by():
+        migrate(url)
+        _say_again(url, size)
+    mark.write_text(json.dumps(_made_by()))
     return url
 
 
-def postgresql_fleet(size: Size, data: Path, server: Server, pepper: bytes) -> str:
-    """Return the address of a fleet in a server whose folder is kept in `data`, loaded unless it is there."""
-    name = _database_name(size)
-    mark = data / f"{name}.loaded"
-    if mark.exists():
-        return server.url(name)
-    server.drop_database(name)
-    url = server.create_database(name)
-    fill(url, size, pepper)
-    mark.touch()
-    return url
+@contextmanager
+def kept(
+    engine: str, sizes: Sequence[Size], data: Path, pepper: bytes, preload: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[list[str], Server | None]]:
+    """Give the addresses of fleets in `data` while the block lasts, and their PostgreSQL.
+
+    `preload` is what slows its disk; fleets are loaded without it. Whoever PostgreSQL runs as must reach the folder.
+    """
+    if engine == "sqlite":
+        yield [fleet(engine, size, data, pepper) for size in sizes], None
+        return
+    if preload and not all(is_loaded(engine, size, data) for size in sizes):
+        with kept(engine, sizes, data, pepper):
+            pass
+    server = Server(data=data / "postgresql", settings=DURABLE, environment=preload)
+    try:
+        yield [fleet(engine, size, data, pepper, server) for size in sizes], server
+    finally:
+        server.stop()
 
 
-def is_loaded(size: Size, data: Path) -> bool:
-    """Tell whether PostgreSQL has this fleet from an earlier run."""
-    return (data / f"{_database_name(size)}.loaded").exists()
+def is_loaded(engine: str, size: Size, data: Path) -> bool:
+    """Tell whether this fleet is there, made by migrations that still are what they were."""
+    mark = data / f"{_name(size)}.{engine}"
+    return mark.exists() and json.loads(mark.read_text())["migrations"].items() <= _made_by()["migrations"].items()
 
 
-def _database_name(size: Size) -> str:
-    return f"fleet_{size.devices}_{size.events}_{digest()}"
+def _name(size: Size) -> str:
+    return f"fleet_{size.name}_{size.devices}_{size.events}_{digest()}"
+
+
+def _made_by() -> dict[str, Any]:
+    """By what the rows of a fleet would be made today: the migrations, and how reports are told apart."""
+    files = sorted((ROOT / "migrations").glob("0*.py"))
+    hashes = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    return {"migrations": hashes, "said": _said(0)}
+
+
+def _said(number: int) -> dict[str, str]:
+    """By which digests a node's row tells that its report is the same again."""
+    seen, _ = template.report_said(number, "any")
+    return {
+        "policy": Policy().digest,
+        "said": seen.said,
+        "list": seen.list_digest,
+        "firmware": seen.firmware_digest,
+    }
+
+
+def _say_again(url: str, size: Size) -> None:
+    """Let every node's row tell its report by the digests of today."""
+    db = open_database(url)
+    with db.write(datetime.now(UTC)) as tx:
+        for number in range(size.nodes):
+            state = nodes.find_state_by_name(tx, machine.node_name(number))
+            assert state is not None
+            for known in state.digest.values():
+                known.update(_said(number))
+            nodes.save_state(tx, state)
+    db.close_all()
 
 
 def fill(url: str, size: Size, pepper: bytes) -> None:

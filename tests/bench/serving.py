@@ -123,6 +123,21 @@ def private_bytes(pid: int) -> int:
     return max(sizes)
 
 
+def unique_bytes(pid: int) -> dict[int, int]:
+    """Memory that would be free again if it ended, for a process and each that descends from it: USS.
+
+    https://docs.kernel.org/filesystems/proc.html, smaps_rollup: the two lines `Private_`.
+    """
+    sizes = {}
+    for one in family(pid):
+        try:
+            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        sizes[one] = sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Private_C", "Private_D")))
+    return sizes
+
+
 class Peak:
     """Watches the memory of a server while a block lasts; `growth` is how far it rose above where it began."""
 

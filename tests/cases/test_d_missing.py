@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -53,6 +54,56 @@ def test_a_place_that_cannot_be_reached_and_was_never_seen_is_nobody(world: Worl
     assert [device["state"] for device in world.on()].count("unidentified") == 1
     assert "device_unidentified" in codes(decision)
     assert len(world.devices()) == 3
+
+
+@pytest.mark.parametrize("part", ["nvidia_smi_xml", "nvidia_smi_q", "nvidia_smi_csv", "nvidia_smi_list"])
+def test_one_lost_gpu_that_keeps_the_tool_from_listing_the_rest_is_the_only_one_blamed(world: World, part: str) -> None:
+    """C42. nvidia-smi may print the complaint, and no document at all."""
+    world.expect(4)
+    gpus = geforce_gpus(4)
+    world.report_raw(nvidia_smi_xml=xml_document(gpus))
+
+    decision = world.report_raw(**{part: (UNREACHABLE % "03").encode()})["admission"]
+
+    assert codes(decision) == ["device_quarantined", "check_failing", "passes_insufficient"]
+    assert {one["device"]["uuid"] for one in decision["reasons"][:2]} == {gpus[2].uuid}
+    assert [device["state"] for device in world.on()].count("missing") == 0
+    assert world.events("device.vanished") == []
+
+
+@one_engine
+def test_an_output_of_lspci_for_gpus_alone_calls_no_efa_missing(world: World) -> None:
+    world.expect(2, efas=1)
+    gpus = h100_gpus(2)
+    efas = [{"kind": "efa", "vendor": "amazon", "slot": "0000:4f:00.0", "name": "rdmap79s0", "gid": "fe80::1:2"}]
+    bus = "".join(
+        f"{at} 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev {rev})\n"
+        for at, rev in zip(("0000:53:00.0", "0000:64:00.0"), ("a1", "ff"), strict=True)
+    ).encode()
+    world.report_raw(nvidia_smi_xml=xml_document(gpus))
+    world.report("node-a", efas, covers=["efa"])
+
+    alone = world.report_raw(lspci=bus)["admission"]
+    beside = world.report_raw(lspci=bus, fields={"devices": json.dumps(efas), "covers": '["efa"]'})["admission"]
+
+    for decision in (alone, beside):
+        assert "device_missing" not in codes(decision)
+        assert [one["device"]["slot"] for one in decision["reasons"] if one["code"] == "check_failing"] == [
+            "0000:64:00.0"
+        ]
+
+
+@one_engine
+@pytest.mark.parametrize("part", ["nvidia_smi_xml", "nvidia_smi_csv"])
+def test_a_slot_that_a_tool_prints_twice_is_refused_by_the_name_of_its_part(world: World, part: str) -> None:
+    world.expect(2)
+    twice = [h100_gpus(2)[0]] * 2
+    output = xml_document(twice) if part == "nvidia_smi_xml" else csv_document(twice)
+
+    response = world.post_raw(**{part: output})
+
+    assert (response.status_code, response.json["code"]) == (422, "slot_repeated")
+    assert [one["pointer"] for one in response.json["errors"]] == [f"/{part}"]
 
 
 def test_a_gpu_on_the_bus_and_not_in_the_driver_is_missing_in_its_place(world: World) -> None:

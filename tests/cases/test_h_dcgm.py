@@ -185,6 +185,28 @@ def test_a_thermal_violation_of_no_seconds_is_below_a_failure(world: World) -> N
     assert world.events("failure.recorded") == []
 
 
+@one_engine
+def test_a_test_that_the_product_never_runs_does_not_keep_its_node_out_for_ever(world: World) -> None:
+    body = {
+        "gpu": {"count": 2},
+        "required_checks": ["gpu.count", "gpu.identity"],
+        "per_boot_checks": ["dcgm.diag"],
+    }
+    assert world.operator.put("/v1/profiles/cases", json=body).status_code in {200, 201}
+    looked = [{"gpu_ids": "0,1", "status": "PASS"}]
+    left_out = [{"gpu_ids": "0,1", "status": "SKIP", "warnings": [warning(48, 5, "skipped for this GPU")]}]
+
+    for minute, (name, results) in enumerate((("memory", left_out), ("memory", [*looked, *left_out]))):
+        world.clock.advance(GAP_SECONDS)
+        answer = world.report_raw(
+            nvidia_smi_xml=document(0, minute=minute, gpus=2), dcgm_diag=diag3(results, test=name)
+        )
+        assert answer["pass"]["counted"] is (len(results) == 2), answer["pass"]
+
+    world.clock.advance(GAP_SECONDS)
+    assert world.report_raw(nvidia_smi_xml=document(0, minute=9, gpus=2))["admission"]["admitted"]
+
+
 def test_a_failed_watch_is_told_once_however_often_it_is_read(world: World) -> None:
     world.expect(8)
     watches = health("Failure", GPU={"4": {"NVLINK system": ("Failure", ["a link is down"])}})

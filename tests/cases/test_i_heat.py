@@ -55,6 +55,18 @@ def test_c78_a_blank_in_a_table_is_shown_as_null(world: World) -> None:
 
 
 @one_engine
+@pytest.mark.parametrize("blank", [9223372036854775794, 2147483632, 65535, 510, 2112, 0])
+def test_c78_a_blank_that_a_node_lists_itself_is_shown_as_null(world: World, blank: int) -> None:
+    world.expect(2)
+
+    world.report("node-a", gpus(at(blank, watts=blank), at(41)))
+
+    shown = [one["readings"] for one in world.on()]
+    assert [one["temperature_celsius"] for one in shown] == [None, 41]
+    assert [one["power_watts"] for one in shown] == [blank if 0 < blank <= 10_000 else None, 640]
+
+
+@one_engine
 def test_c80_a_thermal_warning_is_below_a_failure(world: World) -> None:
     world.expect(2)
     warned = [{"name": "gpu.thermal", "status": "warn", "message": "thermal violation of 0.0 seconds"}]

@@ -214,6 +214,8 @@ def test_each_drop_of_a_link_is_an_event_and_ends_the_passes(fleet: Fleet) -> No
         assert "passes_insufficient" in fleet.codes()
     drops = [one for one in events(fleet, "check.changed") if one["data"].get("check") == "efa.link"]
     assert len([one for one in drops if one["data"]["to"] == "fail"]) == 3
+    (flaps,) = [one for one in fleet.decide().reasons if one.code == "check_failing"]
+    assert (flaps.check, flaps.device and flaps.device.slot) == ("efa.link.flapping", "0000:11:1b.0")
 
 
 @pytest.mark.parametrize("empty", [seen(), seen(*(Efa(number, port=None) for number in range(8)))])

@@ -8,8 +8,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from flask import Flask
 
-from tests.cases.conftest import GAP_SECONDS, World, codes, one_engine
+from api.background import Background
+from api.context import standing
+from registry.config import Settings
+from tests.cases.conftest import GAP_SECONDS, World, codes, one_engine, restarted
 from tests.cases.kernel import CARDS, failures
 
 
@@ -134,3 +138,99 @@ def test_the_codes_in_a_reason_are_faults_of_the_node(world: World, reason: Any)
         told = {"type": "XidCriticalError", "status": "True", "reason": reason, "lastTransitionTime": since}
         tell(world, told)
     assert [(one["code"], one["node"], one["serial"]) for one in failures(world)] == [("xid_31", "node-a", None)]
+
+
+def conditions(world: World) -> list[tuple[str, str]]:
+    """Name and status of what stands on the node."""
+    return [(one["name"], one["status"]) for one in world.show()["conditions"]]
+
+
+def last(world: World, seconds: int, told: dict[str, Any]) -> dict[str, Any]:
+    """Let a condition of the node be told for so long, and return the last answer."""
+    end = world.clock.now + timedelta(seconds=seconds)
+    while world.clock.now < end:
+        world.clock.advance(60)
+        answer = tell(world, told)
+    return answer
+
+
+@one_engine
+def test_a_condition_that_comes_and_goes_blocks_while_it_is_well(world: World) -> None:
+    """C114."""
+    world.expect(4)
+    for _ in range(3):
+        tell(world, {"type": "KernelDeadlock", "status": "True"})
+        answer = tell(world, {"type": "KernelDeadlock", "status": "False"})
+    answer = tell(world, {"type": "KernelDeadlock", "status": "False"})
+
+    (reason,) = answer["admission"]["reasons"]
+    assert (reason["code"], reason["check"]) == ("check_failing", "condition.kernel_deadlock.flapping")
+    assert (answer["admission"]["disposition"], answer["pass"]["have"]) == ("hold", 2)
+    assert conditions(world) == [("condition.kernel_deadlock.flapping", "problem")]
+
+    world.clock.advance(3600)
+    for _ in range(2):
+        answer = tell(world, {"type": "KernelDeadlock", "status": "False"})
+    assert answer["admission"]["admitted"] is True
+
+
+@pytest.mark.parametrize(
+    ("type_", "status", "tolerance"), [("AcceleratedHardwareReady", "False", 600), ("KernelDeadlock", "True", 1800)]
+)
+def test_a_condition_is_a_failure_after_its_tolerance_whatever_restarts_and_whoever_words_it(
+    world: World, settings: Settings, type_: str, status: str, tolerance: int
+) -> None:
+    """C114: the time of the transition counts, not that of the heartbeat."""
+    world.expect(4)
+    told = {"type": type_, "status": status}
+    begun = world.clock.now
+    answer = tell(world, {**told, "reason": "First"})
+    assert (codes(answer["admission"])[0], answer["admission"]["disposition"]) == ("check_failing", "hold")
+    answer = last(world, tolerance - 200, {**told, "reason": "Second", "message": "in other words"})
+    assert answer["admission"]["disposition"] == "hold"
+
+    with restarted(world, settings) as again:
+        (stands,) = again.show()["conditions"]
+        assert (stands["status"], stands["tolerance_seconds"]) == ("problem", tolerance)
+        assert stands["since"] == f"{begun + timedelta(seconds=GAP_SECONDS):%Y-%m-%dT%H:%M:%S}.000000Z"
+        assert "Second" in stands["message"]
+        assert [one["type"] for one in again.events() if one["type"].startswith("condition.")] == ["condition.opened"]
+        answer = last(again, 200, told)
+
+    assert answer["admission"]["disposition"] == "drain"
+    assert "condition_failure" in codes(answer["admission"])
+
+
+@one_engine
+def test_the_worker_tells_in_time_what_nobody_asks_about(world: World, app: Flask) -> None:
+    world.expect(4)
+    one, other = Background(standing(app)), Background(standing(app))
+    tell(world, {"type": "AcceleratedHardwareReady", "status": "False"})
+    for number in range(62):
+        world.clock.advance(10)
+        (one, other)[number % 2].beat()
+        if number % 6 == 0:
+            world.report("node-a")  # it lives, and says no more of its cluster
+
+    told = world.events("condition.failed")
+    assert [(one["data"]["condition"], one["actor"]["kind"]) for one in told] == [
+        ("condition.accelerated_hardware_ready", "system")
+    ]
+    assert told[0]["at"] <= f"{world.clock.now - timedelta(seconds=1):%Y-%m-%dT%H:%M:%S}"
+
+
+@one_engine
+def test_a_monitor_that_is_away_for_eight_days_makes_no_failure(world: World) -> None:
+    """C76."""
+    world.expect(4)
+    away = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "DCGMError"}
+    for _ in range(8):
+        world.clock.advance(24 * 3600)
+        last(world, 120, away)
+
+    assert conditions(world) == [("condition.accelerated_hardware_ready", "unknown")]
+    assert world.decision()["disposition"] == "hold"
+    for _ in range(2):
+        answer = tell(world, {**away, "status": "True", "reason": "Said"})
+    assert answer["admission"]["admitted"] is True
+    assert conditions(world) == []

@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer. `length` may lie about the body, to break off in its middle."""
+    """One answer. `length` may lie about the body, to break off in its middle; a body may be made of the request's."""
 
     status: int = 200
     body: Any = field(default_factory=dict)
@@ -59,7 +59,8 @@ def scripted(*answers: Answer) -> Iterator[ScriptedServer]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             script.asked.append(Asked(self.command, self.path, dict(self.headers.items()), body))
             given = script.answers.pop(0) if len(script.answers) > 1 else script.answers[0]
-            content = given.body if isinstance(given.body, bytes) else json.dumps(given.body).encode()
+            told = given.body(body) if callable(given.body) else given.body
+            content = told if isinstance(told, bytes) else json.dumps(told).encode()
             self.send_response(given.status)
             for name, value in {**media_type(given), **given.headers}.items():
                 self.send_header(name, value)

@@ -42,3 +42,12 @@ def test_a_part_that_the_server_cannot_read_is_named(pratique: Pratique, tmp_pat
 
     assert code == 4
     assert "dcgm_diag cannot be read" in told
+
+
+def test_a_part_that_is_given_twice_is_not_lost_unseen(pratique: Pratique, tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(PARTS["kernel_log"])
+    named = ["--part", f"kernel_log={tmp_path / 'log'}"] * 2
+
+    result = pratique("report", "node-a", *OPTIONS, *named, who="node-a")
+
+    assert (result.exit_code, "kernel_log is given twice" in result.output) == (2, True)

@@ -231,6 +231,57 @@ def test_the_worst_of_several_tests_counts_for_a_gpu() -> None:
     assert statuses(dcgm_diag.parse(diag3(results))) == {"gpu:0": SKIPPED, "gpu:1": SKIPPED}
 
 
+DISABLED = warning(48, 5, "the memory bandwidth test is skipped for this GPU")
+
+
+def diag4_of(**tests: list[dict[str, Any]]) -> bytes:
+    """A diagnostic of several tests, each with its results."""
+    made = [json.loads(diag4([], serials=[]))]
+    made[0]["DCGM Diagnostic"]["test_categories"][0]["tests"] = [
+        {"name": name, "results": results} for name, results in tests.items()
+    ]
+    return json.dumps(made[0]).encode()
+
+
+def on_gpu(at: int, status: str, *warnings: dict[str, Any]) -> dict[str, Any]:
+    return {"entity_group": "GPU", "entity_group_id": 0, "entity_id": at, "status": status, "warnings": list(warnings)}
+
+
+def test_a_test_that_is_disabled_for_the_product_is_not_waited_for() -> None:
+    found = dcgm_diag.parse(
+        diag4_of(
+            memory=[on_gpu(0, "Pass"), on_gpu(1, "Fail", warning(52))],
+            memory_bandwidth=[on_gpu(0, "Skip", DISABLED), on_gpu(1, "Skip", DISABLED)],
+        )
+    )
+
+    assert statuses(found) == {"gpu:0": PASS, "gpu:1": FAIL}
+
+
+@pytest.mark.parametrize(
+    "warnings", [[], [warning(117, 5)], [warning(55, 2, "ECC is not active")], [DISABLED, warning(55, 2)]]
+)
+def test_a_test_that_was_skipped_for_any_other_reason_was_not_passed(warnings: list[dict[str, Any]]) -> None:
+    found = dcgm_diag.parse(diag4_of(memory=[on_gpu(0, "Pass")], other=[on_gpu(0, "Skip", *warnings)]))
+
+    assert statuses(found) == {"gpu:0": SKIPPED}
+
+
+def test_a_gpu_of_which_every_test_is_disabled_was_not_looked_at() -> None:
+    assert statuses(dcgm_diag.parse(diag4_of(memory_bandwidth=[on_gpu(0, "Skip", DISABLED)]))) == {"gpu:0": SKIPPED}
+
+
+@pytest.mark.parametrize("is_old_failing", [True, False])
+def test_of_a_document_in_both_shapes_neither_is_passed_over(is_old_failing: bool) -> None:
+    old, new = ("FAIL", "Pass") if is_old_failing else ("PASS", "Fail")
+    both = {
+        **json.loads(diag3([{"gpu_ids": "2", "status": old}]).split(b"\n", 1)[1]),
+        **json.loads(diag4_of(memory=[on_gpu(2, new)])),
+    }
+
+    assert statuses(dcgm_diag.parse(json.dumps(both).encode())) == {"gpu:2": FAIL}
+
+
 @pytest.mark.parametrize("blank", [9223372036854775794, 2147483632, "9223372036854775792"])
 def test_a_blank_in_place_of_a_number_is_no_number(blank: object) -> None:
     found = dcgm_diag.parse(diag3([{"gpu_ids": blank, "status": "FAIL", "warnings": [warning(blank, blank)]}]))

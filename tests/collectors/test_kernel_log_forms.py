@@ -235,3 +235,49 @@ def test_uptime_of_an_earlier_boot_is_not_counted_from_this_one() -> None:
 
     assert (earlier.occurred_at, evidence(earlier)["time"]) == (None, "boot_time_unknown")
     assert running.occurred_at == wall(70.0)
+
+
+@pytest.mark.parametrize(
+    "host", ["fe80::21:8", "2001:db8::7:4a", "::1", "fe80::21:8%eth0", "node-7.rack-3.example.com"]
+)
+@pytest.mark.parametrize("stamp", ["Nov 20 06:30:43", "2026-11-20T06:30:43.308145+00:00"])
+def test_a_host_may_be_named_by_its_address(host: str, stamp: str) -> None:
+    assert only(read(f"{stamp} {host} kernel: {OFF_BUS}\n".encode())).slot == SLOT
+
+
+@pytest.mark.parametrize(
+    "line", [f"Nov 20 06:30:43 node-7 fe80::1:2 kernel: {OFF_BUS}", f"Nov 20 06:30:43 logger: kernel: {OFF_BUS}"]
+)
+def test_an_address_within_what_a_program_wrote_makes_it_no_message_of_the_kernel(line: str) -> None:
+    assert read(line.encode() + b"\n").failures == ()
+
+
+@pytest.mark.parametrize(
+    ("stamp", "at"),
+    [
+        ("[Fr Nov 20 06:30:43 2026]", "06:30:43"),
+        ("Fr 2026-11-20 06:30:43 CET node-7 kernel:", "06:30:43"),
+        ("[vie nov 20 06:30:43 2026]", None),
+        ("[ven. nov. 20 06:30:43 2026]", None),
+        ("[金 11月 20 06:30:43 2026]", None),
+        ("nov. 20 06:30:43 node-7 kernel:", None),
+        ("11月 20 06:30:43 node-7 kernel:", None),
+    ],
+)
+def test_a_date_in_another_language_hides_no_xid(stamp: str, at: str | None) -> None:
+    findings = read(f"{stamp} {OFF_BUS}\n".encode())
+
+    failure = only(findings)
+    assert (failure.code, failure.slot) == ("xid_79", SLOT)
+    assert (failure.occurred_at and f"{failure.occurred_at:%H:%M:%S}") == at
+    assert evidence(failure)["time"] == ("impossible_date" if at is None else "zone_assumed_utc")
+    assert results(findings) == [("fail", SLOT, "xid_79")]
+
+
+@pytest.mark.parametrize("stamp", ["[Fr Mär 20 06:30:43 2026]", "Okt 20 06:30:43 node-7 kernel:"])
+def test_a_log_in_another_language_is_a_log(stamp: str) -> None:
+    assert results(read(f"{stamp} {ORDINARY}\n".encode())) == [("pass", None, None)]
+
+
+def test_what_a_program_wrote_in_another_language_is_no_xid() -> None:
+    assert read(f"Okt 20 06:30:43 node-7 bash[77]: {OFF_BUS}\n".encode()).failures == ()

@@ -22,6 +22,11 @@ from tests.collectors.kernel_logs import APPLICATION, OFF_BUS, SLOT, evidence, o
         ("NVRM: Xid (PCI:0000:5a:00): 79 Recommended Action=CONTACT_SUPPORT", "xid_79", SLOT),
         ("NVRM: Xid (PCI:0000:5a:00): 079, GPU has fallen off the bus.", "xid_79", SLOT),
         ("NVRM: Xid (PCI:0000:5a:00): 43217, a number nobody knows", "xid_43217", SLOT),
+        ("NVRM: Xid (PCI:0000:5a:00 GPU-I:05): 48, pid=12, name=python, DBE", "xid_48", SLOT),
+        ("NVRM: Xid (PCI:0000:5a:00 GPU-I:05 GPU-CI:00): 43, pid=12", "xid_43", SLOT),
+        ("NVRM: GPU at 0000:5a:00.0 has fallen off the bus.", "gpu.fallen_off_bus", SLOT),
+        ("NVRM: GPU at PCI:0000:5a:00: GPU has fallen off the bus.", "gpu.fallen_off_bus", SLOT),
+        ("NVRM: GPU 0000:5a:00.0: GPU has fallen off the bus.", "gpu.fallen_off_bus", SLOT),
         ("NVRM: Xid : 32, pid=2280", "xid_32", None),
         ("NVRM: Xid (PCI:${slot}): 119, Timeout", "xid_119", None),
         ("NVRM: Xid (PCI:0000:5a:00): 31, GPU has fallen off the bus", "xid_31", SLOT),
@@ -228,3 +233,10 @@ def test_a_gpu_that_the_driver_will_not_run_is_one_fault_in_its_words_and_the_ke
 )
 def test_what_another_driver_cannot_take_is_no_gpus_fault(message: str) -> None:
     assert read(said(message)).failures == ()
+
+
+def test_a_part_of_a_partitioned_gpu_is_kept_beside_the_gpu() -> None:
+    said_of = evidence(only(read(said("NVRM: Xid (PCI:0000:5a:00 GPU-I:07 GPU-CI:01): 94, pid=12"))))
+
+    assert (said_of["gpu_instance"], said_of["compute_instance"]) == (7, 1)
+    assert "place" not in said_of

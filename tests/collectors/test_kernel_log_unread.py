@@ -18,7 +18,6 @@ UNKNOWN_PREFIXES = [
     f"I1120 06:30:43.308145       1 reader.go:12] {OFF_BUS}",
     f"Nov 20 2026 06:30:43 node-7 kernel: {OFF_BUS}",
     f"Nov 20 06:30:43 node-7 kern.warn kernel: [ 1843.308145] {OFF_BUS}",
-    f"Fr 2026-11-20 06:30:43 CET node-7 kernel: {OFF_BUS}",
     f"#033[32m[ 1843.308145] #033[0m{OFF_BUS}",
     f"   [ 1843.308145] {OFF_BUS}",
     f"    MESSAGE={OFF_BUS}",

@@ -114,6 +114,17 @@ def test_what_is_only_called_so_is_no_efa(line: str) -> None:
     assert lspci.parse(f"{line}\n".encode()).entries == ()
 
 
+def test_what_was_asked_for_the_functions_of_one_vendor_is_no_list_of_efas() -> None:
+    gone = lspci_text(gpus=GPUS, gone=GPUS[:1]).decode()
+    only_gpus = gone[gone.index(GPUS[0]) :].encode()
+
+    inventory = lspci.parse(only_gpus)
+
+    assert (inventory.is_list, inventory.entries) == (False, ())
+    assert [(check.name, check.device) for check in inventory.checks] == [("gpu.responding", GPUS[0])]
+    assert lspci.parse(gone.encode()).is_list
+
+
 def test_warnings_of_the_tool_and_bytes_are_passed_over() -> None:
     text = b"pcilib: Cannot open /proc/bus/pci\n" + lspci_text(Efa(0)) + b"00: 0f 1d a0 ef\n10: ff ff\n"
 

@@ -265,7 +265,7 @@ REFUSED = {
     "json": (b'{"devices": []}', "JSON"),
     "another tool": (b"bash: nvidia-smi: command not found", "nvidia_smi_log"),
     "another root": (b"<nvidia_smi_logs><nvidia_smi_log></nvidia_smi_log>", "root"),
-    "no driver": (b"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "nvidia_smi_log"),
+    "no driver": (b"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "did not list any"),
     "html-escaped": (h100_xml().replace(b"<", b"&lt;").replace(b">", b"&gt;"), "HTML-escaped"),
     "html blank": (h100_xml().replace(b"NVIDIA H100", b"NVIDIA&nbsp;H100"), "well-formed"),
     "entities": (entity_bomb(), "entities"),

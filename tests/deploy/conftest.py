@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -27,6 +28,7 @@ from registry.domain.joining import JoinTerms
 from registry.domain.roles import Role
 from registry.services import profiles, tokens
 from tests.cli.conftest import PEPPER, Quiet
+from tests.cli.scripted import Answer
 from tests.console import NVIDIA_SMI
 from tests.project import ROOT
 
@@ -55,6 +57,16 @@ NEEDED = (
 """What every Unix has; the script may use these."""
 
 _numbers = count(1)
+
+
+def _taken(sent: bytes) -> dict[str, str]:
+    found = re.search(rb'name="report_id"\r\n\r\n([^\r]+)\r\n', sent)
+    assert found is not None
+    return {"report_id": found[1].decode()}
+
+
+TAKEN = Answer(200, _taken)
+"""What a server says of a report that it took, as far as the script reads it."""
 
 
 @dataclass
@@ -205,6 +217,14 @@ def host(service: LiveService, tmp_path: Path) -> Host:
     (host.root / "sys/bus/pci/devices").mkdir(parents=True)
     host.token_file.write_text(f"{service.token(Role.NODE, host.node)}\n")
     return host
+
+
+def is_gone(process: int) -> bool:
+    """Whether a process has ended; a dead one that nobody has asked after counts as ended."""
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return True
 
 
 def error_of(text: str) -> str:

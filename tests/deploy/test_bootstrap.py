@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,7 @@ from registry.domain.roles import Role
 from registry.services import failure_pages, nodes
 from registry.services.quarantine import OpenQuarantines, open_quarantines
 from tests.cli.scripted import Answer, scripted
-from tests.deploy.conftest import PROFILE, SCRIPT, SHELLS, Host, LiveService
+from tests.deploy.conftest import PROFILE, SCRIPT, SHELLS, TAKEN, Host, LiveService, is_gone
 from tests.fleet import EVERYTHING
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("curl") is None, reason="the script needs curl")]
@@ -93,17 +94,20 @@ def test_a_server_that_is_away_is_20_and_no_yes(host: Host) -> None:
 @pytest.mark.parametrize(
     "answers",
     [
-        (Answer(200, {}), Answer(200, b"<html>sign in here</html>")),
-        (Answer(200, {}), Answer(200, b"admit 0 -")),
-        (Answer(200, {}), Answer(200, b"admit 13 x -\n")),
-        (Answer(200, {}), Answer(200, b"hold 0 - -\n")),
-        (Answer(200, {}), Answer(200, b"")),
-        (Answer(200, {}), Answer(302, b"admit 0 - -\n", headers={"Location": "http://127.0.0.1:9/"})),
-        (Answer(200, {}), Answer(200, b"admit 0 - -\n", length=99)),
-        (Answer(200, {}), Answer(503, {"code": "store_unavailable", "detail": "no", "instance": "x"})),
+        (TAKEN, Answer(200, b"<html>sign in here</html>")),
+        (TAKEN, Answer(200, b"admit 0 -")),
+        (TAKEN, Answer(200, b"admit 13 x -\n")),
+        (TAKEN, Answer(200, b"hold 0 - -\n")),
+        (TAKEN, Answer(200, b"")),
+        (TAKEN, Answer(302, b"admit 0 - -\n", headers={"Location": "http://127.0.0.1:9/"})),
+        (TAKEN, Answer(200, b"admit 0 - -\n", length=99)),
+        (TAKEN, Answer(503, {"code": "store_unavailable", "detail": "no", "instance": "x"})),
         (Answer(503, {"code": "store_unavailable", "detail": "no", "instance": "x"}), Answer(200, b"admit 0 - -\n")),
         (Answer(500, b""), Answer(200, b"admit 0 - -\n")),
         (Answer(404, b"not here"), Answer(200, b"admit 0 - -\n")),
+        (Answer(200, b"<html>sign in here</html>"), Answer(200, b"admit 0 - -\n")),
+        (Answer(200, {"report_id": "another"}), Answer(200, b"admit 0 - -\n")),
+        (Answer(204, b""), Answer(200, b"admit 0 - -\n")),
     ],
     ids=lambda answers: " ".join(f"{one.status}:{one.body!r:.24}" for one in answers),
 )
@@ -261,6 +265,7 @@ def test_adapters_are_read_out_of_sysfs_and_links_of_software_are_none(host: Hos
         (["-x"], "no option -x"),
         (["a", "b"], "one node at a time"),
         (["--url", "http://x", "a/b"], "no name of a node"),
+        (["--url", "http://x", "a" * 254], "longer than 253"),
         (["--url", "http://x", "n"], "which instance is this"),
         (["--url", "http://x", "--provider-id", "i", "n"], "what should this node carry"),
         (["--url", "http://x", "--provider-id", 'i"', "--profile", "p", "n"], "no id or name"),
@@ -402,6 +407,39 @@ def test_one_that_is_told_to_end_leaves_nothing_behind_either(host: Host, sign: 
 
     assert process.wait(timeout=10) == 128 + sign
     assert left_behind(host) == []
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("is_silent", [False, True], ids=["between two rounds", "while a server is silent"])
+def test_told_to_end_it_ends_at_once_and_what_it_started_with_it(host: Host, shell: str, is_silent: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        if is_silent:
+            host.url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        host.tool("curl", f'echo $$ >>"$0.pids"\nexec {shutil.which("curl")} "$@"')
+        host.tool("sleep", f'echo $$ >>"$0.pids"\nexec {shutil.which("sleep")} "$@"')
+        options = host.options("--wait", "5m", "--gap", "50")
+        process = subprocess.Popen(
+            host.command(*options, host.node, shell=shell),
+            cwd=host.folder,
+            env=host.environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if is_silent:
+            silent.accept()
+        else:
+            assert process.stderr is not None
+            process.stderr.readline()
+            time.sleep(0.3)
+
+        process.terminate()
+        begun = time.monotonic()
+        code = process.wait(timeout=60)
+
+    assert (code, time.monotonic() - begun < 3) == (128 + signal.SIGTERM, True)
+    assert left_behind(host) == []
+    started = [int(pid) for file in (host.folder / "bin").glob("*.pids") for pid in file.read_text().split()]
+    assert all(is_gone(pid) for pid in started)
 
 
 def test_of_a_script_that_was_cut_off_nothing_is_done(host: Host, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 import subprocess
 import time
 from datetime import UTC, datetime
@@ -13,7 +15,7 @@ import pytest
 
 from registry.services import nodes
 from tests.cli.scripted import Answer, scripted
-from tests.deploy.conftest import SCRIPT, SHELLS, Host, LiveService
+from tests.deploy.conftest import SCRIPT, SHELLS, TAKEN, Host, LiveService, is_gone
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("curl") is None, reason="the script needs curl")]
 
@@ -21,7 +23,7 @@ NO_PROBLEM = b"<html>who are you?</html>"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 409, 422])
-@pytest.mark.parametrize("before", [(), (Answer(200, {}),)], ids=["report", "admission"])
+@pytest.mark.parametrize("before", [(), (TAKEN,)], ids=["report", "admission"])
 def test_what_a_proxy_refuses_is_20(host: Host, before: tuple[Answer, ...], status: int) -> None:
     with scripted(*before, Answer(status, NO_PROBLEM), Answer(status, NO_PROBLEM)) as server:
         host.url = server.url
@@ -82,7 +84,7 @@ def test_of_a_long_log_the_newest_whole_lines_are_sent(host: Host) -> None:
     host.tool("dmesg", 'i=0; while [ $i -lt 1000 ]; do i=$((i + 1)); echo "[    $i.000000] line $i"; done')
     short = host.folder / "short.sh"
     short.write_text(SCRIPT.read_text().replace("LOG_MOST=4194304", "LOG_MOST=1000"))
-    with scripted(Answer(200, {}), Answer(200, b"admit 0 - -\n")) as server:
+    with scripted(TAKEN, Answer(200, b"admit 0 - -\n")) as server:
         host.url = server.url
         host.run(*host.options(), host.node, script=short)
 
@@ -107,12 +109,70 @@ def test_what_a_tool_started_ends_with_it(host: Host, end: str) -> None:
     assert is_gone(child)
 
 
-def is_gone(process: int) -> bool:
-    """Whether a process has ended; a dead one that nobody has asked after counts as ended."""
-    try:
-        return "\nState:\tZ" in Path(f"/proc/{process}/status").read_text()
-    except FileNotFoundError:
-        return True
+def test_an_adapter_that_gives_no_answer_holds_nobody_up(host: Host, service: LiveService) -> None:
+    host.write("sys/class/infiniband/rdmap79s0/node_guid", "0000:0000:0000:0000\n")
+    (host.root / "sys/class/infiniband/rdmap79s0/hw_counters").mkdir()
+    os.mkfifo(host.root / "sys/class/infiniband/rdmap79s0/hw_counters/lifespan")
+    short = host.folder / "short.sh"
+    short.write_text(SCRIPT.read_text().replace("LIMIT=20 ", "LIMIT=2 "))
+
+    ran = host.run(*host.options(), host.node, script=short)
+
+    assert ran.code == 4, ran
+    assert "was not done within 2 s" in ran.out
+    now, standing = datetime.now(UTC), service.standing
+    shown = nodes.show_node(standing.database, host.node, policy=standing.policy, now=now)
+    assert {one["status"] for one in shown["checks"] if one["name"] == "efa.link"} == {"unknown"}
+
+
+def test_without_tar_the_adapters_are_unknown_and_it_is_4(host: Host) -> None:
+    host.tool("tar", "echo 'tar: no such thing' >&2; exit 1")
+
+    ran = host.boot()
+
+    assert ran.code == 4, ran
+    assert "tar: no such thing" in ran.out
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_token_may_end_in_what_editors_leave_behind_it(host: Host, shell: str) -> None:
+    token = host.token_file.read_text().strip()
+    host.token_file.write_text(f"{token} \r\n")
+    of_file = host.boot(shell=shell)
+    host.token_file.write_text("")
+    host.environment["PRATIQUE_TOKEN"] = f"{token}\r\n"
+
+    assert (of_file.code, host.boot(shell=shell).code) == (11, 0)
+
+
+def test_certificates_may_be_a_folder(host: Host) -> None:
+    (host.folder / "certificates").mkdir()
+
+    assert host.boot("--ca-file", "certificates").code == 11
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is full")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_code_is_that_of_the_decision_also_where_nobody_can_read_it(host: Host, shell: str) -> None:
+    codes = []
+    for _ in range(2):
+        with Path("/dev/full").open("w") as full:
+            command = host.command(*host.options(), host.node, shell=shell)
+            ran = subprocess.run(command, cwd=host.folder, env=host.environment, stdout=full, stderr=full, check=False)
+            codes.append(ran.returncode)
+
+    assert codes == [11, 0]
+
+
+def test_a_silent_server_does_not_stretch_the_time_that_was_given(host: Host) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host.url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        short = host.folder / "short.sh"
+        short.write_text(SCRIPT.read_text().replace("ANSWER_LEAST=10 ", "ANSWER_LEAST=1 "))
+        begun = time.monotonic()
+        ran = host.run(*host.options("--wait", "2s"), host.node, script=short)
+
+    assert (ran.code, time.monotonic() - begun < 12) == (20, True)
 
 
 def test_a_tool_that_writes_for_ever_is_stopped(host: Host) -> None:
@@ -120,7 +180,7 @@ def test_a_tool_that_writes_for_ever_is_stopped(host: Host) -> None:
     short = host.folder / "short.sh"
     short.write_text(SCRIPT.read_text().replace("TOOL_MOST=65536", "TOOL_MOST=64"))
     begun = time.monotonic()
-    with scripted(Answer(200, {}), Answer(200, b"admit 0 - -\n")) as server:
+    with scripted(TAKEN, Answer(200, b"admit 0 - -\n")) as server:
         host.url = server.url
         host.run(*host.options(), host.node, script=short)
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.domain.admission import (
-    ConditionFailure,
     Decision,
     DeviceRef,
     Disposition,
@@ -27,6 +26,7 @@ from registry.domain.admission import (
     exit_code,
 )
 from registry.domain.checks import CheckState
+from registry.domain.condition_shown import Condition, ConditionStatus
 from registry.domain.events import Actor, ActorKind
 from registry.domain.policy import Policy
 from registry.domain.profiles import Profile
@@ -93,7 +93,9 @@ WRONGS: dict[ReasonCode, dict[str, Any]] = {
     ReasonCode.FAULT_UNATTACHED: {"unattached": (("xid_79", "0000:99:00.0", NOON),)},
     ReasonCode.CHECK_FAILING: {"checks": make_check(CheckStatus.FAIL)},
     ReasonCode.CHECK_UNKNOWN: {"checks": make_check(CheckStatus.UNKNOWN)},
-    ReasonCode.CONDITION_FAILURE: {"condition_failures": (ConditionFailure("ready", "kubelet stopped", None, NOON),)},
+    ReasonCode.CONDITION_FAILURE: {
+        "conditions": (Condition("ready", ConditionStatus.FAILURE, NOON, "check_failing", "kubelet stopped"),)
+    },
     ReasonCode.PASSES_INSUFFICIENT: {"have": 1},
     ReasonCode.MAINTENANCE: {"maintenance_until": NOON + timedelta(hours=1), "maintenance_reason": "new firmware"},
     ReasonCode.SERVICE_SAFE_MODE: {"safe_mode": True},
@@ -334,6 +336,23 @@ def test_work_is_moved_away_only_when_somebody_asked_or_a_condition_says_so(
     wrongs: dict[str, Any], disposition: Disposition
 ) -> None:
     assert decision(**wrongs).disposition is disposition
+
+
+def test_a_problem_or_an_unknown_condition_is_no_reason_of_its_own() -> None:
+    mild = (ConditionStatus.PROBLEM, ConditionStatus.UNKNOWN)
+
+    assert decision(conditions=tuple(Condition("ready", one, NOON, "x", "") for one in mild)).admitted
+
+
+def test_what_comes_and_goes_is_a_failing_check_though_it_is_well_at_the_moment() -> None:
+    end = NOON + timedelta(hours=1)
+    flaps = Condition("efa.link.flapping", ConditionStatus.PROBLEM, NOON, "flapping", "it changed", clears_at=end)
+
+    answer = decision(conditions=(flaps,))
+
+    assert [(one.code, one.check) for one in answer.reasons] == [(ReasonCode.CHECK_FAILING, "efa.link.flapping")]
+    assert answer.disposition is Disposition.HOLD
+    assert "2026-11-29T13:00:00Z" in answer.reasons[0].message
 
 
 @pytest.mark.parametrize(

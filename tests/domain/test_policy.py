@@ -12,9 +12,11 @@ import pytest
 
 from registry.domain import failures as failures_module
 from registry.domain import policy as policy_module
+from registry.domain import policy_repairs
 from registry.domain.failures import CATALOGUE, Effect
 from registry.domain.policy import Policy, digest_of
 from registry.domain.rules import Rule
+from registry.domain.tolerances import Limits, Tolerance
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,17 @@ from registry.domain.rules import Rule
         ("breaker_zone_percent", 20),
         ("breaker_limit_min", 1),
         ("breaker_permanent_min", 4),
+        ("condition_accelerated_seconds", 600),
+        ("condition_other_seconds", 1800),
+        ("condition_clear_seconds", 300),
+        ("condition_unknown_seconds", 1800),
+        ("condition_flap_changes", 6),
+        ("repair_enabled", True),
+        ("repair_fleet_percent", 5),
+        ("repair_profile_percent", 10),
+        ("repair_zone_percent", 20),
+        ("repair_lease_seconds", 1800),
+        ("condition_flap_window_seconds", 3600),
     ],
 )
 def test_a_threshold_has_its_promised_default(field: str, value: int) -> None:
@@ -51,7 +64,7 @@ def test_a_threshold_has_its_promised_default(field: str, value: int) -> None:
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Policy)])
 def test_every_threshold_has_its_reason_beside_it(field: str) -> None:
-    source = inspect.getsource(policy_module)
+    source = inspect.getsource(policy_module) + inspect.getsource(policy_repairs)
 
     assert re.search(rf'^    {field}: [^\n]+ = \S+\n    """\w', source, re.MULTILINE)
 
@@ -93,6 +106,9 @@ def test_the_policy_shows_its_thresholds_and_the_effect_of_every_code() -> None:
         Policy(effects=(("xid_31", Effect.HOLD),)),
         Policy(effects=(("lab.burnin", Effect.RECORD),)),
         Policy(rules=()),
+        Policy(conditions=()),
+        Policy(repair_trusted_checks=()),
+        Policy(conditions=(Tolerance("gpu.ecc", tolerance_seconds=60),)),
         Policy(rules=(Rule("many", count=3, within_seconds=600, codes=("xid_43",)),)),
     ],
 )
@@ -117,8 +133,26 @@ def test_no_policy_makes_a_restart_a_fault() -> None:
     assert Policy(effects=(("gpu_reset", Effect.PERMANENT),)).look_up("gpu_reset").effect is Effect.RECORD
 
 
+def test_what_is_said_of_one_condition_goes_before_what_is_said_of_all() -> None:
+    own = (Tolerance("gpu.ecc", tolerance_seconds=60, clear_seconds=5), Tolerance("gpu.ecc.flapping", never=True))
+    policy = Policy(conditions=own, condition_accelerated_seconds=0)
+
+    assert policy.limits_of("gpu.ecc") == Limits(60, 5, 1800)
+    assert policy.limits_of("gpu.ecc.flapping") == Limits(None, 300, 1800)
+    assert policy.limits_of("gpu.xid") == Limits(0, 300, 1800)
+    assert policy.limits_of("gpu.xid.flapping") == Limits(0, 300, 1800)
+
+
 def test_whatever_a_policy_holds_is_shown_and_so_in_the_digest() -> None:
     fields = {field.name for field in dataclasses.fields(Policy)}
 
-    assert fields == {*Policy().thresholds(), "effects", "rules", "unknown_code_effect"}
+    assert fields == {
+        *Policy().thresholds(),
+        "conditions",
+        "effects",
+        "repair_trusted_checks",
+        "rules",
+        "slo",
+        "unknown_code_effect",
+    }
     assert fields == set(Policy().to_json())

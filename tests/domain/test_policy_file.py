@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from registry.domain.failures import CATALOGUE, Effect
 from registry.domain.policy import Policy
 from registry.domain.policy_file import PolicyError, parse_policy, thresholds_in
+from registry.domain.policy_repairs import TRUSTED_CHECKS
 from registry.domain.rules import DEFAULT_RULES, Distinct, Over, Rule
+from registry.domain.tolerances import DEFAULT_TOLERANCES, Tolerance
 from tests.project import ROOT
 
 EXAMPLE = (ROOT / "deploy/policy.example.toml").read_text()
@@ -30,6 +32,9 @@ def test_the_example_is_the_policy_that_is_built_in_with_every_default_listed() 
     document = tomllib.loads(EXAMPLE)
     assert parse_policy(EXAMPLE).digest == Policy().digest
     assert document["thresholds"] == Policy().thresholds()
+    said = [Tolerance(name, never=one == {"tolerance": "never"}) for name, one in document["conditions"].items()]
+    assert tuple(said) == DEFAULT_TOLERANCES
+    assert tuple(document["repairs"]["trusted_checks"]) == TRUSTED_CHECKS
     assert document["effects"].keys() == {"unknown", *(row.code for row in CATALOGUE.values() if row.is_fault)}
     assert [one["name"] for one in document["rules"]] == [one.name for one in DEFAULT_RULES]
 
@@ -80,6 +85,28 @@ def test_a_rule_may_say_all_there_is_to_say() -> None:
     assert (rule.release_policy, rule.scope, rule.effect) == ("after_passes", "unit", Effect.HOLD)
 
 
+def test_each_condition_may_have_a_patience_of_its_own() -> None:
+    text = (
+        '[conditions]\n"gpu.thermal" = { tolerance = "30m", clear_for = "10m", unknown = "1h" }\n'
+        '"gpu.identity" = { tolerance = "2h" }\n"condition.ntp_problem" = { tolerance = "never" }\n'
+    )
+
+    assert parse_policy(text).conditions == (
+        Tolerance("condition.ntp_problem", never=True),
+        Tolerance("efa.identity", never=True),
+        Tolerance("gpu.identity", tolerance_seconds=7200),
+        Tolerance("gpu.thermal", tolerance_seconds=1800, clear_seconds=600, unknown_seconds=3600),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "trusted"),
+    [("", ("dcgm.diag",)), ("[]", ()), ('["dcgm.diag", "lab.burnin", "lab.burnin"]', ("dcgm.diag", "lab.burnin"))],
+)
+def test_which_tests_are_believed_can_be_said_and_that_none_is(text: str, trusted: tuple[str, ...]) -> None:
+    assert parse_policy(f"[repairs]\ntrusted_checks = {text}" if text else "").repair_trusted_checks == trusted
+
+
 def test_no_rules_at_all_can_be_said() -> None:
     assert parse_policy("rules = []").rules == ()
 
@@ -101,6 +128,18 @@ def test_no_rules_at_all_can_be_said() -> None:
         ('[effects]\nxid_079 = "hold"\nxid_79 = "reboot"', ["effects.xid_079", "effects.xid_79"]),
         ('[effects]\ngpu_reset = "hold"', ["effects.gpu_reset"]),
         ("[effects]\nunknown = 1", ["effects.unknown"]),
+        ("[repairs]\ntrusted = []", ["repairs.trusted"]),
+        ('[repairs]\ntrusted_checks = ["Burn In"]', ["repairs.trusted_checks[0]"]),
+        ('[repairs]\ntrusted_checks = "dcgm.diag"', ["repairs.trusted_checks"]),
+        ("[thresholds]\nrepair_enabled = 0", ["thresholds.repair_enabled"]),
+        ("[thresholds]\nrepair_fleet_nodes = 0", ["thresholds.repair_fleet_nodes"]),
+        ("conditions = 1", ["conditions"]),
+        ('[conditions]\n"gpu.ecc" = {}', ["conditions.gpu.ecc"]),
+        ('[conditions]\ngpu.ecc = "10m"', ["conditions.gpu.ecc"]),
+        ('[conditions]\n"GPU ECC" = { tolerance = "10m" }', ["conditions.GPU ECC"]),
+        ('[conditions]\n"gpu.ecc" = { tolerence = "10m" }', ["conditions.gpu.ecc.tolerence"]),
+        ('[conditions]\n"gpu.ecc" = { tolerance = 600 }', ["conditions.gpu.ecc.tolerance"]),
+        ('[conditions]\n"gpu.ecc" = { clear_for = "never" }', ["conditions.gpu.ecc.clear_for"]),
         ("rules = {}", ["rules"]),
         ("rules = [1]", ["rules[0]"]),
         ("[[rules]]", ["rules[0].name", "rules[0].count", "rules[0].within", "rules[0]"]),

@@ -42,6 +42,9 @@ EXPECTED: dict[str, Profile] = {
     "plain": ({"gpu": 2, "efa": None}, {*GPU_CHECKS}, set[str]()),
 }
 
+YEARS = 10**9
+"""Longer than any story."""
+
 nodes = st.sampled_from(NODES)
 
 
@@ -61,9 +64,17 @@ class Watched(RuleBasedStateMachine):
     def __init__(self, open_db: Callable[[], tuple[Database, Close]]) -> None:
         super().__init__()
         db, self.close_db = open_db()
-        # Tried elsewhere: what many faults together do, the breaker, which in a fleet of three hides all else, and late
-        # EFAs.
-        policy = Policy(rules=(), breaker_limit_min=1000, breaker_permanent_min=1000, efa_grace_seconds=0)
+        # Tried elsewhere: what many faults together do, the breaker, which in a fleet of three hides all else, late
+        # EFAs, and how long a check may fail.
+        policy = Policy(
+            rules=(),
+            breaker_limit_min=1000,
+            breaker_permanent_min=1000,
+            efa_grace_seconds=0,
+            condition_accelerated_seconds=YEARS,
+            condition_other_seconds=YEARS,
+            condition_flap_changes=1000,
+        )
         self.fleet = Fleet(db, Clock(), policy)
         self.model = Model(EXPECTED)
         self.world = World()

@@ -14,10 +14,14 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from werkzeug.test import TestResponse
 
@@ -32,6 +36,7 @@ from tests.api.v1.fleet import SERIALS, admit, gpu, report
 from tests.clock import Clock
 from tests.scorecard import halves
 from tests.scorecard.application import SIGNING_KEY, Application
+from tests.scorecard.neighbour import neighbour
 from tests.scorecard.power import DATABASE
 
 KINDS = {"open": 0, "write": 1, "sync": 2}
@@ -40,14 +45,23 @@ RECOVERY_TRIES = 2
 COUNTS = (1, 2, 1_000_000)
 """How many calls fail: a short fault, or until somebody makes room."""
 
+Fault: TypeAlias = tuple[int, int, int, int]
+"""The kind of call, the error, from which call on, and how many."""
+
+NO_FAULT: Fault = (0, 0, 0, 0)
+
 
 @dataclass
 class Trial:
-    """What is asked, what was acknowledged, and what was wrong with an answer."""
+    """What is asked, what was acknowledged, and what was wrong with an answer.
+
+    Another thread asks for admissions: it has a connection of its own, which it keeps while others are opened anew.
+    """
 
     house: Application
     operator: Asker
     node: Asker
+    other_thread: ThreadPoolExecutor
     promised: set[halves.Mark] = field(default_factory=set)
     is_held: bool = False
     wrong: Counter[str] = field(default_factory=Counter)
@@ -102,7 +116,8 @@ class Trial:
             self.promised.add(("failure.recorded", failure_id))
 
     def _admission(self) -> None:
-        answer = self._judge(self.node.get("/v1/nodes/node-a/admission"))
+        asking = self.other_thread.submit(self.node.get, "/v1/nodes/node-a/admission")
+        answer = self._judge(asking.result())
         if answer.status_code == 200:
             self.wrong["wrong admissions"] += self.is_held and answer.json["admitted"]
 
@@ -119,38 +134,64 @@ def main() -> None:
     disk = ctypes.CDLL(None)
     disk.disk_counted.restype = ctypes.c_long
     disk.disk_arm.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
-    run_one(template, disk, (0, 0, 0, 0))
-    calls = {kind: disk.disk_counted(number) for kind, number in KINDS.items()}
+    with neighbour() as other:
+        run_one(template, disk, NO_FAULT, alone)
+        calls = {kind: disk.disk_counted(number) for kind, number in KINDS.items()}
+        for fault, is_alone in plan(calls, count, Random(seed)):
+            told = run_one(template, disk, fault, alone if is_alone else other.inside)
+            print(json.dumps(told), flush=True)  # noqa: T201
+
+
+def plan(calls: dict[str, int], count: int, random: Random) -> Iterator[tuple[Fault, bool]]:
+    """Choose `count` of all faults, each alone and beside another process.
+
+    First comes one of each open, as each leaves another state behind, then all the others by chance.
+    """
     places = [(KINDS[kind], at) for kind, most in calls.items() for at in range(1, most + 1)]
-    plan = [(kind, error, at, many) for kind, at in places for error in ERRORS for many in COUNTS]
-    Random(seed).shuffle(plan)
-    for trial in range(count):
-        print(json.dumps(run_one(template, disk, plan[trial % len(plan)])), flush=True)  # noqa: T201
+    faults = [(kind, error, at, many) for kind, at in places for error in ERRORS for many in COUNTS]
+    plans = [(fault, is_alone) for fault in faults for is_alone in (True, False)]
+    random.shuffle(plans)
+    plans.sort(key=lambda one: one[0][:2] != (KINDS["open"], errno.EIO) or one[0][3] != 1)
+    return islice(cycle(plans), count)
 
 
-def run_one(template: Path, disk: Any, fault: tuple[int, int, int, int]) -> dict[str, dict[str, int]]:
-    """One trial, and what is in the records after it."""
+def alone(_: str) -> AbstractContextManager[None]:
+    """Nobody else has the records open."""
+    return nullcontext()
+
+
+@contextmanager
+def trial_on(url: str, here: Path) -> Iterator[Trial]:
+    """Give a trial on an application whose node is known and admitted, and which has no file open yet."""
+    settings = Settings(
+        database_url=url, data_dir=here, secret_key=PEPPER, signing_key=SIGNING_KEY, pass_gap_seconds=30
+    )
+    clock = Clock()
+    house = Application(create_app(settings, clock=clock), clock)
+    operator, node = house.asker(house.secret(Role.OPERATOR)), house.asker(house.secret(Role.NODE, node="node-a"))
+    devices = [gpu(serial, 0x10 + at) | {"asset_tag": "the first"} for at, serial in enumerate(SERIALS)]
+    admit(operator, node, clock)
+    node.post("/v1/nodes/node-a/reports", json=report(devices=devices))
+    standing(house.app).database.close_all()  # all files are opened anew, which may fail
+    with ThreadPoolExecutor(1) as other_thread:
+        yield Trial(house, operator, node, other_thread)
+    standing(house.app).database.close_all()
+
+
+def run_one(
+    template: Path, disk: Any, fault: Fault, beside: Callable[[str], AbstractContextManager[None]]
+) -> dict[str, dict[str, int]]:
+    """One trial beside whoever has the records open too, and what is in the records after it."""
     with tempfile.TemporaryDirectory(prefix="failing-") as name:
         here = Path(name)
         shutil.copytree(template, here, dirs_exist_ok=True)
         url = f"sqlite:///{here / DATABASE}"
-        settings = Settings(
-            database_url=url, data_dir=here, secret_key=PEPPER, signing_key=SIGNING_KEY, pass_gap_seconds=30
-        )
-        clock = Clock()
-        house = Application(create_app(settings, clock=clock), clock)
-        operator = house.asker(house.secret(Role.OPERATOR))
-        trial = Trial(house, operator, house.asker(house.secret(Role.NODE, node="node-a")))
-        devices = [gpu(serial, 0x10 + at) | {"asset_tag": "the first"} for at, serial in enumerate(SERIALS)]
-        admit(operator, trial.node, clock)
-        trial.node.post("/v1/nodes/node-a/reports", json=report(devices=devices))
-        standing(house.app).database.close_all()  # all files are opened anew, which may fail
-        disk.disk_arm(*fault)
-        trial.ask()
-        if fault[3]:
-            disk.disk_arm(0, 0, 0, 0)
-        trial.recover()
-        standing(house.app).database.close_all()
+        with beside(url), trial_on(url, here) as trial:
+            disk.disk_arm(*fault)
+            trial.ask()
+            if fault != NO_FAULT:
+                disk.disk_arm(*NO_FAULT)
+            trial.recover()
         look(url, trial)
     return {"wrong": dict(trial.wrong), "seen": dict(trial.seen)}
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,9 +27,9 @@ def folder() -> Iterator[Path]:
 
 
 @contextmanager
-def postgresql() -> Iterator[Server]:
-    """A PostgreSQL that commits durably."""
-    server = Server(settings=DURABLE)
+def postgresql(settings: Sequence[str] = DURABLE) -> Iterator[Server]:
+    """A PostgreSQL, which commits durably unless it is told not to."""
+    server = Server(settings=settings)
     try:
         yield server
     finally:

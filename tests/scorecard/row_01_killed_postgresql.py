@@ -20,7 +20,7 @@ from tests.live.test_crash import Promises, hold_and_release, report_and_fail
 from tests.postgres import Server
 from tests.scorecard.ground import postgresql, serving
 from tests.scorecard.measured import Measured, Progress
-from tests.scorecard.row_01_killed_servers import LIVES_SECONDS, kept, lost
+from tests.scorecard.row_01_killed_servers import LIVES_SECONDS, kept, lost, wait_for_a_promise
 from tests.scorecard.writers import Writers
 
 RECOVERY_SECONDS = 60.0
@@ -41,6 +41,7 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
             works += [lambda node=node: report_and_fail(node, promises) for node in nodes]
             for _ in range(n):
                 with Writers(works, cut_off=lambda: _cut_off(promises)):
+                    wait_for_a_promise(promises)
                     time.sleep(random.uniform(*LIVES_SECONDS))
                     crash(cluster)
                     time.sleep(0.1)

@@ -2,14 +2,15 @@
 """Row 6: does a change that is asked for again and again through a bad network happen once?
 
 Each change is sent, under one key, until an answer arrives; some callers then ask once more, and once with another body
-under the same key, which must be refused. At the end the history must hold each change once.
+under the same key, which must be refused. Some copies come late, when the hold was let go and the news is old. At the
+end the history must hold each change once.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -28,19 +29,23 @@ from tests.scorecard.proxy import Proxy
 THREADS = 12
 TIMEOUT_SECONDS, STALL_SECONDS = 1.0, 1.3
 TRIES_MAX = 60
-AGAIN_SHARE, FORGED_SHARE = 0.2, 0.2
+AGAIN_SHARE, FORGED_SHARE, LATE_SHARE = 0.2, 0.2, 0.2
+LATE_MAX = 40
+"""How many changes a late copy may be behind: the service knows the last 64 reports of a node."""
+
 BUSY = {409, 503}
 """Still running, or the store is busy: asked again like no answer."""
 
 
 @dataclass
 class Told:
-    """What was asked for, by what the history must hold once for it."""
+    """What was asked for, by what the history must hold once for it: a type of event, and what tells it from others."""
 
     changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     tries: int = 0
     cut_off: int = 0
     forged: int = 0
+    late: int = 0
     accepted: int = 0
     guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -50,14 +55,18 @@ class Retrier:
 
     def __init__(self, url: str, caller: Caller, told: Told, random: Random) -> None:
         self._url, self._caller, self._told, self._random = url, caller, told, random
+        self._sent: deque[tuple[str, dict[str, Any], str | None]] = deque(maxlen=LATE_MAX)
 
     def send(self, path: str, body: dict[str, Any], forged: dict[str, Any], key: str | None) -> dict[str, Any]:
         """Send it until it is answered, perhaps once more, and perhaps once with another body."""
-        answer = self._until_answered(path, body, key)
-        assert answer.status_code in {200, 201}, answer.text
+        answer = self._until_taken(path, body, key)
         if self._random.random() < AGAIN_SHARE:
-            again = self._until_answered(path, body, key)
-            assert again.status_code in {200, 201}, again.text
+            self._until_taken(path, body, key)
+        if self._sent and self._random.random() < LATE_SHARE:
+            self._until_taken(*self._random.choice(self._sent))
+            with self._told.guard:
+                self._told.late += 1
+        self._sent.append((path, body, key))
         if self._random.random() < FORGED_SHARE:
             refused = self._until_answered(path, forged, key)
             with self._told.guard:
@@ -65,6 +74,11 @@ class Retrier:
                 self._told.accepted += refused.status_code != 422
         told: dict[str, Any] = answer.json()
         return told
+
+    def _until_taken(self, path: str, body: dict[str, Any], key: str | None) -> requests.Response:
+        answer = self._until_answered(path, body, key)
+        assert answer.status_code in {200, 201}, answer.text
+        return answer
 
     def _until_answered(self, path: str, body: dict[str, Any], key: str | None) -> requests.Response:
         headers = {"Authorization": f"Bearer {self._caller.token}", **({"Idempotency-Key": key} if key else {})}
@@ -92,7 +106,8 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
             for one in [pool.submit(_work, caller, numbers, n, progress) for caller in callers]:
                 one.result()
         wrong = judge(told, server)
-        seen = {"requests": told.tries, "cut off": told.cut_off, "with another body": told.forged, **proxy.fates}
+        seen = {"requests": told.tries, "cut off": told.cut_off, "with another body": told.forged, "late": told.late}
+        seen.update(proxy.fates)
     return Measured(n, wrong, seen)
 
 
@@ -131,7 +146,7 @@ class Actor:
         told = self._operator.send("/v1/quarantines", body, {**body, "reason": "no"}, next(self._ids))
         hold = str(told["items"][0]["quarantine"]["id"])
         self._open.append(hold)
-        self._note("quarantine.opened", hold)
+        self._note("quarantine.opened", serial(number))
 
     def _release(self) -> None:
         hold = self._open.pop()
@@ -179,7 +194,9 @@ def judge(told: Told, server: LiveServer) -> dict[str, int]:
 def _marks(event: dict[str, Any]) -> list[str]:
     """What tells one change of a type from another."""
     type_ = event["type"]
-    if type_.startswith("quarantine."):
+    if type_ == "quarantine.opened":
+        return _texts(event["data"]["target"])
+    if type_ == "quarantine.released":
         return [one["id"] for one in event["subjects"] if one["kind"] == "quarantine"]
     if type_ == "failure.recorded":
         return [event["data"]["failure_id"]]

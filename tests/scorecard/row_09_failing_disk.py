@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Row 9: is anything acknowledged or admitted wrongly when opens, writes or syncs fail with EIO or ENOSPC?
 
-Each trial lets the n-th call of a kind fail, alone, twice, or with all after it until the fault ends. Then the service
-must go on by itself, and the records hold what was acknowledged and nothing by halves.
+Each trial lets the n-th call of a kind fail, alone, twice, or with all after it until the fault ends, with the records
+open in this process only or in another too. Then the service must go on by itself, and the records hold what was
+acknowledged and nothing by halves.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, core
 
 from registry.store.database import Database, open_database
 from registry.store.migrations import migrate
+from tests.postgres import SETTINGS
 from tests.properties.machine import Close
 from tests.properties.test_fleet import tell
 from tests.scorecard.ground import folder, postgresql
@@ -69,7 +70,7 @@ def _opener(engine: str) -> Iterator[Callable[[], tuple[Database, Close]]]:
 
             yield copy
         return
-    with postgresql() as cluster:
+    with postgresql(SETTINGS) as cluster:  # no power fails in these stories
         migrate(cluster.create_database(TEMPLATE))
 
         def create() -> tuple[Database, Close]:

@@ -127,8 +127,8 @@ ROWS = (
         9,
         "failing disk",
         "wrong acknowledgements or admissions on EIO and ENOSPC at every n-th fsync, write and open",
-        3_000,  # all of them, each with all that follow it; in one part, so that none is left out
-        3_000,
+        6_000,  # all of them, alone and beside another process; in one part, so that none is left out
+        6_000,
         SQLITE,
         run=row_09_failing_disk.run,
     ),

@@ -28,7 +28,7 @@ SHORT = {
     "retries": ("sqlite", 30),
     "forgeries": ("sqlite", 22),
     "halves": ("sqlite", 10),
-    "failing disk": ("sqlite", 8),
+    "failing disk": ("sqlite", 24),
     "clock jumps": ("postgresql", 3),
     "partitions": ("postgresql", 1),
     "roles": ("sqlite", 300),

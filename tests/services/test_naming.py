@@ -117,6 +117,21 @@ def test_a_log_that_shows_an_earlier_boot_does_not_undo_the_passes_of_this_one(f
     assert fleet.open_holds() == []
 
 
+@pytest.mark.parametrize(("code", "stands"), [("xid_48", True), ("xid_999", True), ("xid_79", False)])
+def test_a_log_that_goes_back_to_before_the_node_was_known_keeps_it_out_only_for_what_outlives_a_boot(
+    fleet: Fleet, code: str, stands: bool
+) -> None:
+    """C120. A journal on disk is older than the node's first report, so no list says what was in the slot then."""
+    yesterday = fleet.clock.now - timedelta(days=1)
+    old = fault(None, slot=gpu(1).slot, code=code, occurred_at=yesterday, evidence={"earlier_boot": True})
+
+    answer = fleet.admit(failures=(old,))
+
+    assert answer["admission"]["admitted"] is stands
+    assert ("fault_unattached" in fleet.codes()) is not stands
+    assert [(one["code"], one["serial"]) for one in recorded(fleet)] == [(code, None)]
+
+
 def test_faults_that_were_told_before_leave_a_report_unchanged(fleet: Fleet) -> None:
     seen_at = fleet.clock.now - timedelta(minutes=5)
     log = (fault(None, slot=gpu(1).slot, code="xid_13", occurred_at=seen_at, last_at=seen_at),)

@@ -162,6 +162,24 @@ def test_evidence_of_an_earlier_boot_resets_nothing_unless_it_outlives_a_boot(
     assert [(one["code"], one["failure_id"]) for one in events(fleet, "failure.recorded")] == [(code, "old")]
 
 
+def test_a_boot_that_is_named_as_an_earlier_one_is_over_though_nobody_heard_of_it(fleet: Fleet) -> None:
+    """The server was away while the node booted twice, and what waited in the first of them comes late."""
+    fleet.admit(boot="boot-1")
+    occurred = fleet.clock.advance(60)
+    fleet.clock.advance(60)
+    fleet.admit(boot="boot-3", earlier_boots=("boot-2", "boot-1", "boot-3", "boot-2"))
+
+    waited = (ReportedFailure("old", "xid_79", slot=gpu(0).slot, occurred_at=occurred),)
+    late = fleet.report(boot="boot-2", failures=waited, checks=results(gpu__xid="fail"))
+    fleet.clock.advance(30)
+    now = fleet.report(boot="boot-3")
+
+    assert (late["pass"]["because"], late["pass"]["detail"]) == ("not_current", "boot")
+    assert now["pass"]["because"] is None
+    assert fleet.codes() == ["device_quarantined", "passes_insufficient"]
+    assert [one["boot_id"] for one in events(fleet, "node.booted")] == ["boot-1", "boot-2", "boot-3"]
+
+
 @pytest.mark.parametrize(("code", "stands"), [("xid_119", True), ("xid_64", False)])
 def test_evidence_of_an_earlier_boot_by_itself_is_judged_by_its_time(fleet: Fleet, code: str, stands: bool) -> None:
     """C120, by the failures route."""

@@ -111,3 +111,46 @@ def test_another_line_device_or_boot_is_another_sight(fleet: Fleet) -> None:
     read(fleet, "script", 5_000_000, boot="boot-later")
 
     assert on_record(fleet) == [("active", 2), ("active", 1), ("active", 1)]
+
+
+def burst(fleet: Fleet, seconds: range, *, is_dated: bool) -> None:
+    """What a log tells that holds a line for each of these seconds since boot, and has forgotten those before."""
+    first, last = seconds[0], seconds[-1]
+    fault = ReportedFailure(
+        f"log-{first}",
+        CODE,
+        slot=gpu(1).slot,
+        occurred_at=NOON + timedelta(seconds=first) if is_dated else None,
+        last_at=NOON + timedelta(seconds=last) if is_dated else None,
+        evidence={"source": "kernel_log"}
+        if is_dated
+        else {
+            "source": "kernel_log",
+            "uptime_microseconds": first * 1_000_000,
+            "last_uptime_microseconds": last * 1_000_000,
+        },
+        count=len(seconds),
+    )
+    fleet.clock.now = max(fleet.clock.now, NOON + timedelta(seconds=last))
+    fleet.clock.advance(30)
+    fleet.report(devices=[gpu(1), gpu(2)], checks=passing(*CLEAN_GPU), failures=(fault,))
+
+
+@pytest.mark.parametrize("is_dated", [True, False], ids=["dated", "since boot"])
+def test_a_burst_whose_beginning_the_log_forgets_is_not_counted_anew(fleet: Fleet, is_dated: bool) -> None:
+    for at in range(8):
+        burst(fleet, range(100 + 10 * at, 500 + 10 * at), is_dated=is_dated)
+
+    ((_, count),) = on_record(fleet)
+    assert 450 <= count <= 490, "470 lines in all"
+
+
+def test_lines_that_were_told_one_by_one_are_not_counted_again_when_they_are_told_together(fleet: Fleet) -> None:
+    """C119."""
+    seconds = (1108, 1843, 2501)
+    read(fleet, "script", seconds[0] * 1_000_000)
+    read(fleet, "script", seconds[1] * 1_000_000)
+    for _ in range(2):
+        read(fleet, "script", seconds[0] * 1_000_000, seconds[2] * 1_000_000, count=3)
+
+    assert on_record(fleet) == [("active", 3)]

@@ -11,7 +11,7 @@ import pytest
 from api.openapi import FLAGS, NUMBERS
 from api.pagination import PAGING
 from api.schemas.shown import COMPONENTS
-from api.v1 import conflicts, devices, events, failures, nodes, profiles, quarantines, tokens
+from api.v1 import conflicts, devices, events, failures, job_failures, jobs, nodes, profiles, quarantines, tokens
 from tests.api.conftest import Asker
 from tests.api.test_contract import OPERATIONS
 from tests.api.v1.fleet import SERIALS, admit, report, send
@@ -23,6 +23,8 @@ FILTERS = {
     "failures": failures.FILTERS,
     "quarantines": quarantines.FILTERS,
     "conflicts": conflicts.FILTERS,
+    "jobs": jobs.FILTERS,
+    "job-failures": job_failures.FILTERS,
     "tokens": tokens.FILTERS,
     "events": events.FILTERS,
     "profiles": profiles.FILTERS,
@@ -38,7 +40,11 @@ UNFILTERED = {
         "at": "as since and until",
         "hash": "an entry is found by its sequence; a hash is checked, not looked for",
         "prev_hash": "the same",
-    }
+    },
+    "Job": {
+        "goodput": "it is worked out from the job's messages, and another after each",
+        "interruptions": "the same",
+    },
 }
 """Plain fields of items that are no filters of their lists, and why not."""
 
@@ -46,6 +52,8 @@ BESIDE = {
     "Event": {"since", "until", "actor", "device", "node", "quarantine"},
     "Quarantine": {"device", "node"},
     "Conflict": {"device"},
+    "Job": {"node"},
+    "JobFailure": {"device", "node"},
 }
 """Filters that are no plain fields of their items: times, and what stands in what is nested."""
 
@@ -60,6 +68,8 @@ WORDS = {
     "failures": failures.WORDS,
     "quarantines": quarantines.WORDS,
     "conflicts": conflicts.WORDS,
+    "jobs": jobs.WORDS,
+    "job-failures": job_failures.WORDS,
     "tokens": tokens.WORDS,
     "events": events.WORDS,
     "profiles": {},
@@ -89,6 +99,10 @@ def test_a_filter_is_taken(admin: Asker, node: Asker, clock: Clock, noun: str, o
     assert together.json == {"items": [], "next": None}
 
 
+LIVED = ["conflicts", "devices", "failures", "job-failures", "nodes", "quarantines", "tokens"]
+"""The lists of which that story leaves something."""
+
+
 def live_through_much(admin: Asker, node: Asker, clock: Clock) -> None:
     """Leave something of every sort in the records."""
     admit(admin, node, clock)
@@ -104,9 +118,12 @@ def live_through_much(admin: Asker, node: Asker, clock: Clock) -> None:
     send(node, devices=swapped, report_id="again")
     until = {"until": "2099-01-01T00:00:00Z", "reason": "x"}
     assert admin.post("/v1/nodes/node-a/maintenance", json=until).status_code == 200
+    job = {"job_id": "j-1", "nodes": ["node-a"], "started_at": "2026-11-29T06:00:00Z", "user": "ana", "exit_code": 134}
+    job |= {"failed_at": "2026-11-29T12:00:00Z", "signal": "SIGABRT"}
+    assert admin.post("/v1/job-failures", json=job).status_code == 201
 
 
-@pytest.mark.parametrize("noun", ["conflicts", "devices", "failures", "nodes", "quarantines", "tokens"])
+@pytest.mark.parametrize("noun", LIVED)
 def test_every_plain_field_of_an_item_is_a_filter_that_finds_it(
     admin: Asker, node: Asker, clock: Clock, noun: str
 ) -> None:
@@ -124,7 +141,7 @@ def test_every_plain_field_of_an_item_is_a_filter_that_finds_it(
             assert found.json["items"] == [one for one in every if one[name] == value], name
 
 
-@pytest.mark.parametrize("noun", ["conflicts", "devices", "failures", "nodes", "quarantines", "tokens"])
+@pytest.mark.parametrize("noun", LIVED)
 def test_a_time_is_asked_for_as_a_range_whose_end_is_exclusive(
     admin: Asker, node: Asker, clock: Clock, noun: str
 ) -> None:
@@ -171,7 +188,7 @@ def test_a_misspelt_word_is_refused_and_the_right_ones_are_named(admin: Asker, n
 
 def test_every_field_of_few_words_is_one_whose_values_are_named() -> None:
     shown = {"nodes": "Node", "devices": "Device", "failures": "Failure", "quarantines": "Quarantine"}
-    shown |= {"conflicts": "Conflict", "tokens": "Token", "events": "Event"}
+    shown |= {"conflicts": "Conflict", "tokens": "Token", "events": "Event", "job-failures": "JobFailure"}
     for noun, schema in shown.items():
         few = {name for name, field in COMPONENTS[schema]["properties"].items() if "enum" in field}
         assert few & set(FILTERS[noun]) <= set(WORDS[noun]), noun

@@ -104,6 +104,26 @@ def test_raw_output_is_held_to_it_too(app: Flask, admin: Asker) -> None:
     assert node.post("/v1/nodes/gpu-1/reports", data=fields, content_type="multipart/form-data").status_code == 403
 
 
+def test_it_tells_of_no_fault_while_another_instance_has_the_name(app: Flask, admin: Asker) -> None:
+    """The slots of the machine before it hold other devices."""
+    told = {"code": "xid_48", "node": "gpu-1", "slot": "0000:10:00.0", "occurred_at": "2026-11-29T12:00:00Z"}
+
+    def tell(asking: Asker, id_: str) -> int:
+        return asking.post("/v1/failures", json={**told, "failure_id": id_}).status_code
+
+    first = joined(app, admin)
+    assert tell(first, "before-any-report") == 201
+    assert send(first).status_code == 200
+    assert tell(first, "mine") == 201
+    second = joiner(app, admin).post("/v1/join", json={**TRADE, "provider_id": "i-2"}).json["token"]
+    after = Asker(app.test_client(), second)
+
+    assert tell(after, "too-early") == 403
+    assert send(after, provider_id="i-2", boot_id="boot-of-i-2").status_code == 200
+    assert tell(after, "now-its-own") == 201
+    assert "too-early" not in {one["failure_id"] for one in admin.get("/v1/failures").json["items"]}
+
+
 def test_a_profile_that_the_join_token_was_bound_to_binds_its_nodes_as_well(app: Flask, admin: Asker) -> None:
     node = joined(app, admin, profile="g5.48xlarge")
 

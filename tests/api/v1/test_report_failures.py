@@ -54,6 +54,23 @@ def test_evidence_of_an_earlier_boot_undoes_no_pass(operator: Asker, node: Asker
     assert answered["admission"]["admitted"], answered
 
 
+def test_a_boot_that_is_named_as_an_earlier_one_moves_nothing(operator: Asker, node: Asker) -> None:
+    send(node)
+    send(node, boot_id="boot-3", earlier_boots=["boot-2"])
+
+    assert send(node, boot_id="boot-2")["pass"]["detail"] == "boot"
+    assert operator.get("/v1/nodes/node-a").json["boot_id"] == "boot-3"
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer"), [("boot-2", "/earlier_boots"), (["b", ""], "/earlier_boots/1"), ([7], "/earlier_boots/0")]
+)
+def test_earlier_boots_are_a_list_of_ids(node: Asker, given: object, pointer: str) -> None:
+    answer = node.post("/v1/nodes/node-a/reports", json=report(earlier_boots=given))
+
+    assert (answer.status_code, [one["pointer"] for one in answer.json["errors"]]) == (422, [pointer])
+
+
 @pytest.mark.parametrize(("partial", "state"), [([], "missing"), (["gpu"], "in_service")])
 def test_a_list_that_says_it_is_partial_calls_no_device_missing(
     operator: Asker, node: Asker, clock: Clock, partial: list[str], state: str

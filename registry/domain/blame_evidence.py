@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How is it told why somebody is blamed for a failed job, who only waited, and at whom the others point?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from registry.domain.findings import Finding
+from registry.domain.job_failures import Evidence, JobFailure, Surroundings
+
+POINTERS = 2
+"""So many different reporters must point at one node before it is left out of a retry."""
+
+EVIDENCE_MAX = 32
+"""How many pieces of evidence are told; the weightiest first."""
+
+
+def suspects_of(job: JobFailure, witnesses: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the node at which most others point: a suspicion, which a retry without that node puts to the test."""
+    pointing: dict[str, set[str]] = {}
+    for one in witnesses:
+        if one.toward is not None and one.teller is not None:
+            pointing.setdefault(one.toward, set()).add(one.teller)
+    ranked = sorted(((len(by), name) for name, by in pointing.items()), reverse=True)
+    if not ranked or ranked[0][0] < max(POINTERS, (len(job.nodes) - 1) // 2):
+        return ()
+    return (ranked[0][1],) if len(ranked) == 1 or ranked[1][0] < ranked[0][0] else ()
+
+
+def told_as_evidence(
+    job: JobFailure, around: Surroundings, weighed: Iterable[Finding], witnesses: Sequence[Finding]
+) -> tuple[Evidence, ...]:
+    """Tell what was found, the weightiest first, and the witnesses of one sort together."""
+    told = {
+        (one.cause, one.what, one.node, one.device): one
+        for one in sorted(weighed, key=lambda one: one.key, reverse=True)
+    }
+    said = [Evidence(one.cause, one.weight, one.what, one.at, one.node, one.device) for one in told.values()]
+    said.sort(key=lambda one: (-one.weight, one.at or job.failed_at, one.what, one.node or "", one.device or ""))
+    return (*said[:EVIDENCE_MAX], *_told_witnesses(witnesses), *_told_unknown(around))
+
+
+def _told_witnesses(witnesses: Sequence[Finding]) -> list[Evidence]:
+    """Tell every sort of witness once, and every node that is pointed at with who points."""
+    told: list[Evidence] = []
+    for kind in sorted({one.kind or "" for one in witnesses}):
+        mine = [one for one in witnesses if one.kind == kind]
+        names = {one.node for one in mine if one.node}
+        where = f" from {len(names)} nodes" if names else ""
+        what = f"{kind}: said {len(mine)} times{where}; who waits or is cut off is a witness, not the culprit"
+        told.append(Evidence(None, 0, what, min(one.at for one in mine)))
+    for target in sorted({one.toward for one in witnesses if one.toward}):
+        tellers = {one.teller for one in witnesses if one.toward == target and one.teller}
+        what = f"{len(tellers)} others point at {target}: a suspicion, no observation of it"
+        told.append(Evidence(None, 0, what, node=target))
+    return told
+
+
+def _told_unknown(around: Surroundings) -> list[Evidence]:
+    if not around.unknown:
+        return []
+    few = ", ".join(sorted(around.unknown)[:3])
+    return [Evidence(None, 0, f"nothing is known of {len(around.unknown)} nodes that never reported: {few}")]

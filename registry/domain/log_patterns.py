@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which lines of a job's log say what stopped it? Small patterns, each with a page that explains it. Data only.
+
+The first pattern that fits a line is the line's meaning, so what is said more exactly stands first. A pattern is
+`PROOF` where nothing else writes such a line, `SYMPTOM` where it may follow from something worse, `WITNESS` where
+it only says that somebody else is gone. Weights are per cents, as in `findings`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from registry.domain.failures import Cause
+from registry.domain.job_failures import Grade
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What a line means that fits. `is_placed`: it speaks of the very node that wrote it. `source` says why."""
+
+    text: re.Pattern[str]
+    cause: Cause | None
+    weight: int
+    grade: Grade
+    what: str
+    source: str
+    is_placed: bool = False
+
+
+PYTHON = "https://docs.python.org/3/library/exceptions.html"
+CUDA = "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"
+TORCH = "https://docs.pytorch.org/docs/stable/notes/cuda.html"
+C10D = "https://docs.pytorch.org/docs/stable/distributed.html"
+DATALOADER = "https://docs.pytorch.org/docs/stable/data.html"
+AMP = "https://docs.pytorch.org/docs/stable/amp.html"
+ERRNO = "https://man7.org/linux/man-pages/man3/errno.3.html"
+CGROUP = "https://docs.kernel.org/admin-guide/cgroup-v2.html"
+SLURM = "https://slurm.schedmd.com/job_state_codes.html"
+EVICTION = "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/"
+TAINTS = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"
+IMAGES = "https://kubernetes.io/docs/concepts/containers/images/"
+NVML = "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html"
+XID = "https://docs.nvidia.com/deploy/xid-errors/"
+FABRIC = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/"
+NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
+EFA = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html"
+RAS = "https://docs.kernel.org/admin-guide/RAS/main.html"
+NFS = "https://docs.kernel.org/admin-guide/nfs/nfs-client.html"
+LUSTRE = "https://doc.lustre.org/lustre_manual.xhtml"
+S3 = "https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html"
+
+_P, _S, _W = Grade.PROOF, Grade.SYMPTOM, Grade.WITNESS
+_HW, _DRV, _PLT, _USR = Cause.HARDWARE, Cause.DRIVER, Cause.PLATFORM, Cause.USER
+
+_OWN = (
+    r"Module|Import|Key|Index|Type|Value|Attribute|Name|Assertion|Syntax|ZeroDivision|NotImplemented|Indentation"
+    r"|UnboundLocal|Recursion|Unicode\w+|JSONDecode|Pickling"
+)
+"""Exceptions that a program's own code raises."""
+
+_ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
+    # --- hardware: the tools and the kernel name it themselves ---------------------------------------------------
+    (r"uncorrectable ECC error|ECC_UNCORRECTABLE", _HW, 92, _P, "CUDA met an uncorrectable memory error", CUDA, True),
+    (r"fallen off the bus|GPU is lost|GPU_IS_LOST", _HW, 95, _P, "a GPU is lost", NVML, True),
+    (r"Unable to determine the device handle", _HW, 88, _P, "the tools find no handle of a GPU", NVML, True),
+    (
+        r"peer GPU memory over nvlink or a hardware error|NVLINK_UNCORRECTABLE",
+        *(_HW, 88, _P, "a copy over NVLink failed", CUDA, True),
+    ),
+    (r"hardware stack error", _HW, 70, _P, "CUDA met a hardware stack error", CUDA, True),
+    (r"Machine check events logged", _HW, 45, _S, "the host corrected errors", RAS, True),
+    (r"mce: \[Hardware Error\]|Machine Check Exception", _HW, 88, _P, "the host reports a machine check", RAS, True),
+    (r"EDAC .*\bUE\b|hardware memory corruption", _HW, 90, _P, "the host's memory has an error", RAS, True),
+    (r"EDAC .*\bCE\b", _HW, 40, _S, "the host's memory corrects errors", RAS, True),
+    (
+        r"nvme\d*: I/O .*(timeout|error)|Buffer I/O error on dev|blk_update_request: .*error|critical medium error",
+        *(_HW, 85, _P, "a disk of the host fails", RAS, True),
+    ),
+    (
+        r"EXT4-fs error|XFS .*(shutdown|metadata I/O error)|[Rr]emounting filesystem read-only",
+        *(_HW, 82, _P, "the file system of a host's own disk fails", RAS, True),
+    ),
+    (r"mlx5_\w+.*(link down|Link Down)|Link DOWN on port", _HW, 70, _P, "a link went down", NCCL, True),
+    # --- driver ----------------------------------------------------------------------------------------------
+    (r"Driver/library version mismatch", _DRV, 93, _P, "driver and library are of two versions", NVML, True),
+    (r"NVRM: API mismatch", _DRV, 90, _P, "driver and library are of two versions", NVML, True),
+    (
+        r"CUDA driver version is insufficient",
+        _DRV,
+        85,
+        _P,
+        "the driver is older than the program's CUDA",
+        CUDA,
+        False,
+    ),
+    (r"waiting for RPC from GSP|GSP .*(failed|crashed)", _DRV, 88, _P, "the GPU's firmware does not answer", XID, True),
+    (r"RmInitAdapter failed", _DRV, 60, _S, "the driver could not bring a GPU up", XID, True),
+    # --- platform: the scheduler took it, the store or the node's setup failed --------------------------------------
+    (r"DUE TO NODE FAILURE|NODE_FAIL\b", _PLT, 92, _P, "the scheduler lost a node", SLURM, False),
+    (
+        r"DUE TO PREEMPTION|\bpreempted\b.*\b(job|by)\b",
+        _PLT,
+        95,
+        _P,
+        "the scheduler took the nodes for other work",
+        SLURM,
+        False,
+    ),
+    (r"DUE TO JOB REQUEUE", _PLT, 70, _P, "the scheduler put the job back", SLURM, False),
+    (
+        r"local storage usage exceeds|exceeded its local ephemeral storage limit",
+        *(_USR, 85, _P, "the job's pod used more local storage than its limit", EVICTION, False),
+    ),
+    (r"The node was low on resource", _PLT, 85, _P, "the pod was evicted from a node that ran short", EVICTION, False),
+    (r"TaintManagerEviction|NodeNotReady|node is not ready", _PLT, 85, _P, "a node was not ready", TAINTS, False),
+    (
+        r"[Ss]pot .*(interrupt|reclaim|terminat)|ScheduledEvents?\b",
+        _PLT,
+        92,
+        _P,
+        "the cloud took a machine back",
+        EFA,
+        False,
+    ),
+    (
+        r"system not yet initialized|SYSTEM_NOT_READY|[Ff]abric ?[Mm]anager.*(not running|failed)",
+        *(_PLT, 90, _P, "the fabric manager has not brought the links up", FABRIC, True),
+    ),
+    (
+        r"provider efa output empty list|Couldn't find any EFA|No eligible providers",
+        *(_PLT, 75, _P, "no EFA is to be seen where the job runs", EFA, False),
+    ),
+    (r"nfs: server .* not responding", _PLT, 90, _P, "a file server does not answer", NFS, False),
+    (r"LustreError|evicted by .*OST", _PLT, 88, _P, "the shared file system lost a client", LUSTRE, False),
+    (
+        r"Stale file handle|Transport endpoint is not connected|transport endpoint shutdown|Remote I/O error",
+        *(_PLT, 88, _P, "a mounted file system is away", ERRNO, False),
+    ),
+    (r"Disk quota exceeded", _USR, 88, _P, "the owner's quota is used up", ERRNO, False),
+    (r"No space left on device", _PLT, 72, _P, "a file system is full", ERRNO, False),
+    (r"Errno 5\] Input/output error|\bEIO\b", _PLT, 72, _S, "a file could not be read or written", ERRNO, False),
+    (r"Read-only file system", _PLT, 70, _S, "a file system is read-only", ERRNO, False),
+    (
+        r"SlowDown|ServiceUnavailable|InternalError\)|RESPONSE 50[023]|\b503\b.*(busy|[Uu]navailable|SlowDown)",
+        *(_PLT, 85, _P, "the object store turns requests away", S3, False),
+    ),
+    (
+        r"(hdfs|namenode|s3|gcs|blob|object store).*(timed out|timeout|unavailable)",
+        *(_PLT, 80, _P, "the remote store does not answer", S3, False),
+    ),
+    (
+        r"PytorchStreamWriter failed writing|unexpected pos \d+ vs",
+        _PLT,
+        70,
+        _S,
+        "a checkpoint could not be written",
+        TORCH,
+        False,
+    ),
+    (r"Temporary failure in name resolution", _PLT, 88, _P, "names cannot be resolved", ERRNO, False),
+    (
+        r"(pull image|ErrImagePull).*(timeout|Unavailable|50\d|Too Many Requests)",
+        _PLT,
+        85,
+        _P,
+        "the image registry does not answer",
+        IMAGES,
+        False,
+    ),
+    (
+        r"(pull image|ErrImagePull).*(NotFound|not found|manifest unknown|denied)",
+        _USR,
+        85,
+        _P,
+        "there is no such image",
+        IMAGES,
+        False,
+    ),
+    # --- application -----------------------------------------------------------------------------------------
+    (r"DUE TO TIME LIMIT", _USR, 92, _P, "the time that the job asked for was over", SLURM, False),
+    (r"\*\*\* (JOB|STEP) .* CANCELLED AT (?!.*DUE TO)", _USR, 60, _S, "the job was cancelled", SLURM, False),
+    (
+        r"CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY",
+        *(_USR, 93, _P, "the program asked for more GPU memory than there is", TORCH, False),
+    ),
+    (
+        r"CONSTRAINT_MEMCG|Memory cgroup out of memory|oom_kill events? in|\bOOMKilled\b",
+        *(_USR, 92, _P, "the program met its own limit of memory", CGROUP, False),
+    ),
+    (r"Out of memory: Killed process", _USR, 62, _S, "the host ran out of memory", CGROUP, False),
+    (
+        r"out of shared memory|insufficient shared memory|killed by signal: Bus error",
+        *(_USR, 88, _P, "the data loaders ran out of shared memory", DATALOADER, False),
+    ),
+    (
+        r"DataLoader worker .*killed by signal: Killed",
+        _USR,
+        75,
+        _S,
+        "a data loader was killed, as for want of memory",
+        DATALOADER,
+        False,
+    ),
+    (r"DataLoader worker .*(exited unexpectedly|killed by)", _USR, 62, _S, "a data loader died", DATALOADER, False),
+    (
+        r"(Running tokenizer|Grouping texts)(?!.*100%)|[Dd]ataset exhausted|[Dd]ata ?loader.*(stall|waited|starv)",
+        *(_USR, 75, _S, "the preparation of data held the job up", DATALOADER, False),
+    ),
+    (r"Minimum loss scale reached|loss is probably exploding", _USR, 85, _P, "the loss diverged", AMP, False),
+    (
+        r"\b(loss|grad[ _]norm)\b.{0,12}\b(is )?(nan|inf)\b",
+        None,
+        30,
+        _S,
+        "the loss is no number, of whatever cause",
+        AMP,
+        False,
+    ),
+    (
+        r"mismatch between collectives|CollectiveFingerPrint",
+        _USR,
+        90,
+        _P,
+        "ranks called different collectives",
+        C10D,
+        False,
+    ),
+    (
+        r"device-side assert|Assertion `.*` failed",
+        _USR,
+        92,
+        _P,
+        "an assertion of the program's kernel failed",
+        CUDA,
+        False,
+    ),
+    (r"no kernel image is available", _USR, 90, _P, "the program was not built for this GPU", CUDA, False),
+    (r"illegal memory access", _USR, 65, _S, "a kernel touched memory that is not its own", CUDA, False),
+    (r"misaligned address|illegal instruction", _USR, 62, _S, "a kernel did what the GPU refuses", CUDA, False),
+    (r"unspecified launch failure|launch timed out", None, 30, _S, "a kernel failed on the GPU", CUDA, False),
+    (
+        r"Fatal Python error: Segmentation fault|^Segmentation fault",
+        _USR,
+        65,
+        _S,
+        "the program touched memory that is not its own",
+        PYTHON,
+        False,
+    ),
+    (
+        r"ExpiredToken|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied",
+        _USR,
+        85,
+        _P,
+        "the job's credentials are not good",
+        S3,
+        False,
+    ),
+    (r"NoSuchKey|NoSuchBucket", _USR, 85, _P, "what the job wants to read is not there", S3, False),
+    (r"PermissionError|Errno 13\]", _USR, 78, _P, "the job may not touch a file", ERRNO, False),
+    (r"FileNotFoundError|Errno 2\]", _USR, 75, _P, "a file of the job is not there", ERRNO, False),
+    (
+        rf"\b({_OWN})(NotFound)?Error\b",
+        *(_USR, 85, _P, "the program raised an exception of its own", PYTHON, False),
+    ),
+    (
+        r"(shapes cannot be multiplied|size mismatch|expected scalar type|unrecognized arguments)",
+        _USR,
+        85,
+        _P,
+        "the program's own values do not fit",
+        PYTHON,
+        False,
+    ),
+    # --- witnesses -------------------------------------------------------------------------------------------
+    (
+        r"Watchdog caught collective|collective operation timeout|NCCL operations have failed",
+        None,
+        0,
+        _W,
+        "a collective timed out",
+        C10D,
+        False,
+    ),
+    (
+        r"remote process exited|ncclRemoteError|[Cc]onnection (closed|reset) by|Broken pipe|Socket Timeout",
+        *(None, 0, _W, "the other end went away", NCCL, False),
+    ),
+    (
+        r"Got completion from peer|Got completion with error|unresponsive remote|Request completed with error",
+        *(None, 0, _W, "a transfer to a peer failed", NCCL, False),
+    ),
+)
+
+PATTERNS: tuple[Pattern, ...] = tuple(
+    Pattern(re.compile(text), cause, weight, grade, what, source, is_placed)
+    for text, cause, weight, grade, what, source, is_placed in _ROWS
+)
+"""Every pattern, in the order in which they are tried."""

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which verdicts on failed jobs does later evidence change? Asked where a fault is written, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from registry.domain.actors import SYSTEM, Actor, Subject, SubjectKind
+from registry.domain.attribution import judge
+from registry.domain.events import Draft, EventType
+from registry.domain.job_failures import Verdict
+from registry.domain.policy import Policy
+from registry.domain.times import rfc3339
+from registry.services.job_surroundings import with_faults
+from registry.services.subjects import of_devices, told
+from registry.store import devices, job_failures, nodes
+from registry.store.database import Transaction
+from registry.store.failures import Failure
+from registry.store.job_failures import Record
+
+EVIDENCE_TOLD = 5
+"""How many pieces of evidence stand in the history; all of them stand in the records."""
+
+LATER_FAULT, WITHDRAWN, ATTACHED = "a fault was recorded", "a fault was withdrawn", "a fault found its device"
+"""Why a verdict was asked for anew."""
+
+
+def note_fault(
+    tx: Transaction,
+    failure: Failure,
+    first_at: datetime,
+    last_at: datetime,
+    policy: Policy,
+    because: str = LATER_FAULT,
+) -> None:
+    """A fault was written, or taken back, that was seen between these times: judge anew what it may have to do with.
+
+    However many faults one transaction writes, each job is judged once, before it ends.
+    """
+    node = nodes.get_node_by_id(tx, failure.node_id) if failure.node_id else None
+    if node is None or failure.muted is not None:
+        return
+    for id_ in job_failures.near(tx, node.name, first_at, last_at):
+        tx.at_end(("job_failure", id_), partial(_judge_anew, tx, id_, policy, because))
+
+
+def _judge_anew(tx: Transaction, id_: str, policy: Policy, because: str) -> None:
+    record = job_failures.find_by_id(tx, id_)
+    if record is None:
+        return
+    verdict = judge(record.job, with_faults(tx, record.facts, record.job, policy), policy)
+    revise(tx, record, verdict, because=because, actor=SYSTEM)
+
+
+def revise(tx: Transaction, record: Record, verdict: Verdict, *, because: str, actor: Actor) -> Record:
+    """Put another verdict in force, with its event. The same one again changes nothing."""
+    if verdict.to_json() == record.verdict:
+        return record
+    revised = with_verdict(replace(record, revision=record.revision + 1, judged_at=tx.now), verdict)
+    job_failures.update_record(tx, revised, verdict, because)
+    record_event(tx, revised, verdict, actor, EventType.JOB_FAILURE_REVISED, because)
+    return revised
+
+
+def with_verdict(record: Record, verdict: Verdict) -> Record:
+    """Return the record under a verdict."""
+    return replace(
+        record,
+        attribution=str(verdict.attribution),
+        cause=verdict.cause and str(verdict.cause),
+        confidence=verdict.confidence,
+        retry=str(verdict.retry),
+        verdict=verdict.to_json(),
+    )
+
+
+def record_event(
+    tx: Transaction, record: Record, verdict: Verdict, actor: Actor, type_: EventType, because: str
+) -> None:
+    """Put a verdict into the history of the job, and of the nodes and devices that it leaves out: of nobody else's.
+
+    A node that only waited has nothing in its history that looks like a fault.
+    """
+    units = list(devices.get_devices(tx, verdict.devices).values())
+    where = {one.device: one.node for one in verdict.evidence if one.device and one.node}
+    carriers = [where[one.id] for one in units if one.id in where]
+    subjects = (
+        Subject(SubjectKind.JOB, record.job_id),
+        *of_devices(units, nodes=dict.fromkeys((*verdict.nodes, *carriers))),
+    )
+    tx.record(Draft(type_, actor, subjects, {**_data(record), "because": because, "devices": _units(units, where)}))
+
+
+def _data(record: Record) -> dict[str, Any]:
+    verdict = record.verdict
+    return {
+        "job_failure": record.id,
+        "job_id": record.job_id,
+        "user": record.user_name,
+        "failed_at": rfc3339(record.failed_at),
+        "nodes": len(record.job.nodes),
+        "revision": record.revision,
+        **{name: verdict[name] for name in ("attribution", "cause", "confidence", "retry", "exclude")},
+        "evidence": [one["what"] for one in verdict["evidence"][:EVIDENCE_TOLD]],
+    }
+
+
+def _units(units: Sequence[devices.Device], where: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [told(one, node=where.get(one.id)) for one in units]

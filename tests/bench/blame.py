@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often is the right one blamed? The rules of attribution on a labelled set of failed jobs.
+
+`python -m tests.bench.blame` prints precision and recall for every cause, and the table of what was taken for what.
+
+The set in `incidents/` was made by hand from published accounts; each names its own. It was written before the rules
+were, and a third of it, chosen by a hash of the id, was run for the first time when they were done (`unseen`).
+Both are by one author, so the figures say that the rules do what was meant, not how often an account of tomorrow
+will be of a sort that nobody thought of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from registry.domain.attribution import judge
+from registry.domain.failures import Cause, look_up
+from registry.domain.job_failures import (
+    CheckFact,
+    Earlier,
+    Fault,
+    HoldFact,
+    JobFailure,
+    NodeChange,
+    NodeFact,
+    Signal,
+    Surroundings,
+    Verdict,
+)
+from registry.domain.policy import Policy
+from registry.domain.times import parse_rfc3339 as time_of
+
+INCIDENTS = Path(__file__).parent / "incidents"
+CAUSES = ("hardware", "driver", "platform", "user", "undecided")
+_CHANGES = {"silent_since": NodeChange.SILENT, "booted_at": NodeChange.BOOTED, "replaced_at": NodeChange.REPLACED}
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One account with its label, in the shapes of the API."""
+
+    id: str
+    source: str
+    label: dict[str, Any]
+    job: JobFailure
+    around: Surroundings
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether it was kept out while the rules were written."""
+        return hashlib.sha256(self.id.encode()).digest()[0] % 3 == 0
+
+    @property
+    def cause(self) -> str:
+        """The label's cause, `undecided` where the account does not say one."""
+        return self.label["cause"] or "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Of all that were said to be of a cause, how many were; and of all that were, how many were said to be."""
+
+    right: int
+    said: int
+    are: int
+
+    @property
+    def precision(self) -> float:
+        """1.0 where nothing was said."""
+        return self.right / self.said if self.said else 1.0
+
+    @property
+    def recall(self) -> float:
+        """1.0 where there is none."""
+        return self.right / self.are if self.are else 1.0
+
+
+def load_incidents() -> list[Incident]:
+    """Read the set, in the order of the files."""
+    return [_incident(one) for path in sorted(INCIDENTS.glob("*.json")) for one in json.loads(path.read_text())]
+
+
+def said_of(incident: Incident) -> Verdict:
+    """Judge one incident by the policy that is built in."""
+    return judge(incident.job, incident.around, Policy())
+
+
+def pairs_of(incidents: Iterable[Incident]) -> Counter[tuple[str, str]]:
+    """Count (label, verdict)."""
+    return Counter((one.cause, str(said_of(one).cause or "undecided")) for one in incidents)
+
+
+def score(pairs: Counter[tuple[str, str]], cause: str) -> Score:
+    """Give the figures of one cause."""
+    said = sum(count for (_, verdict), count in pairs.items() if verdict == cause)
+    are = sum(count for (label, _), count in pairs.items() if label == cause)
+    return Score(pairs[cause, cause], said, are)
+
+
+def innocents(incidents: Iterable[Incident]) -> list[str]:
+    """Name every node and device that a verdict leaves out of a retry and that the account does not blame."""
+    found: list[str] = []
+    for one in incidents:
+        verdict = said_of(one)
+        if one.cause == "undecided":
+            continue  # a suspect that is left out for a test is not blamed
+        guilty = {*one.label["nodes"], *one.label["devices"]}
+        found += [f"{one.id}: {name}" for name in (*verdict.nodes, *verdict.devices) if name not in guilty]
+    return found
+
+
+def table_of(pairs: Counter[tuple[str, str]]) -> str:
+    """Write what was taken for what: a row for each label, a column for each verdict."""
+    lines = [f"{'label':>12} | " + " ".join(f"{cause:>10}" for cause in CAUSES)]
+    lines += [f"{label:>12} | " + " ".join(f"{pairs[label, verdict]:>10}" for verdict in CAUSES) for label in CAUSES]
+    return "\n".join(lines)
+
+
+def report(title: str, incidents: Sequence[Incident]) -> str:
+    """Write the figures of a set."""
+    pairs = pairs_of(incidents)
+    lines = [f"{title}: {len(incidents)} incidents", table_of(pairs), ""]
+    for cause in CAUSES:
+        found = score(pairs, cause)
+        lines.append(
+            f"{cause:>12}  precision {found.precision:5.3f} ({found.right}/{found.said})"
+            f"  recall {found.recall:5.3f} ({found.right}/{found.are})"
+        )
+    lines.append(f"  left out of a retry without cause: {len(innocents(incidents))}")
+    return "\n".join(lines)
+
+
+def _incident(raw: dict[str, Any]) -> Incident:
+    told, known = raw["told"], raw["registry"]
+    signals = tuple(Signal(**{**one, "at": time_of(one["at"])}) for one in told.get("signals", ()))
+    times = {name: time_of(told[name]) for name in ("started_at", "failed_at")}
+    job = JobFailure(**{**told, **times, "nodes": tuple(told["nodes"]), "signals": signals})
+    around = Surroundings(
+        faults=tuple(_fault(one, number) for number, one in enumerate(known.get("failures", ()))),
+        checks=tuple(
+            CheckFact(one["node"], one["name"], one["status"], time_of(one["since"])) for one in known.get("checks", ())
+        ),
+        nodes=tuple(
+            NodeFact(one["node"], change, time_of(one[name]))
+            for one in known.get("nodes", ())
+            for name, change in _CHANGES.items()
+            if name in one
+        ),
+        holds=tuple(
+            HoldFact(f"h-{number}", one["node"], one["device"], one["cause"], time_of(one["opened_at"]))
+            for number, one in enumerate(known.get("holds", ()))
+        ),
+        earlier=tuple(Earlier(one["device"], one["user"], one["job_id"]) for one in known.get("earlier", ())),
+    )
+    return Incident(raw["id"], raw["source"], raw["label"], job, around)
+
+
+def _fault(raw: dict[str, Any], number: int) -> Fault:
+    kind = look_up(raw["code"])
+    at = time_of(raw["occurred_at"])
+    last_at = time_of(raw["last_at"]) if "last_at" in raw else at
+    return Fault(
+        id=f"f-{number}",
+        code=raw["code"],
+        kind=kind.kind,
+        cause=Cause(kind.cause),
+        severity=kind.severity,
+        at=at,
+        last_at=max(last_at, at, at + timedelta(0)),
+        count=raw.get("count", 1),
+        node=raw["node"],
+        device=raw["device"],
+        label=raw["device"],
+    )
+
+
+def main(names: Sequence[str]) -> None:
+    """Print the figures: of the seen two thirds, of the unseen third, or of both by default."""
+    incidents = load_incidents()
+    for title, part in (
+        ("seen", [one for one in incidents if not one.is_unseen]),
+        ("unseen", [one for one in incidents if one.is_unseen]),
+    ):
+        if not names or title in names:
+            print(report(title, part), end="\n\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
