@@ -20,7 +20,8 @@ from flask import Flask
 
 from api.context import Standing, standing
 from registry.domain.errors import StoreUnavailable
-from registry.services import capacity, checkpoints, condition_changes, leasing, life, safe_mode, sinks, sweep
+from registry.services import capacity, checkpoints, condition_changes, jobs, leasing, life, safe_mode, sinks, sweep
+from registry.services.job_revisions import judge_due
 from registry.services.leasing import BACKGROUND, Lease, LeaseLost
 from registry.services.outside import outside_checkpoints
 
@@ -62,12 +63,16 @@ class Background:
         now = self._stands.clock()
         database, policy = self._stands.database, self._stands.policy
         self._try("sign of life", lambda: _discard(life.beat(database, now=now, policy=policy)))
+        is_first = self._lease is None
         self._try("lease", lambda: self._take(now))
         if self._lease is not None:
             self._try("look at the checkpoints", lambda: self._assess(now))
             self._do("sweep", self._lease, now, lambda: sweep.sweep(database, now=now))
-            escalate = partial(condition_changes.escalate, database, policy=policy, now=now)
+            escalate = partial(condition_changes.escalate, database, policy=policy, now=now, afresh=is_first)
             self._do("look at the conditions", self._lease, now, escalate)
+            revise = partial(judge_due, database, policy=policy, now=now)
+            self._do("judge failed jobs anew", self._lease, now, revise)
+            self._do("sealing of old messages", self._lease, now, lambda: jobs.seal_old(database, now=now))
 
     def keep_checkpoints(self) -> None:
         """Sign the head if it is time, and bring the checkpoints to where they are kept. Any process may do it."""

@@ -99,7 +99,7 @@ class _Parts:
 
 def _take_apart(devices: object, errors: Errors) -> tuple[tuple[str, ...], _Parts]:
     """Part what changes from look to look from what does not. Only the readings are judged: they are always new."""
-    if not isinstance(devices, list) or not all([isinstance(one, dict) for one in devices]):
+    if not isinstance(devices, list) or set(map(type, devices)) - {dict}:
         errors.append(FieldError("/devices", "must be a list of objects"))
         return (), _Parts((), (), ())
     kinds = tuple([read_kind(one.get("kind"), "/devices", errors) for one in devices])

@@ -66,7 +66,7 @@ def read_parts(stream: IO[bytes], boundary: str | None, length: int) -> Parts:
         form, files = parser.parse(stream, boundary.encode("latin-1", "replace"), length)
     except ValueError as error:
         raise MalformedBody(f"the body is not multipart/form-data: {error}") from None
-    named = [(name, text.encode("latin-1")) for name, text in form.items(multi=True)]
+    named = [(name, _with_line_end(name, text.encode("latin-1"))) for name, text in form.items(multi=True)]
     named += [(name, file.stream.read()) for name, file in files.items(multi=True)]
     names = [name for name, _ in named]
     twice = tuple(
@@ -78,6 +78,14 @@ def read_parts(stream: IO[bytes], boundary: str | None, length: int) -> Parts:
     for name, content in sorted(named):
         digest.update(f"{len(name)} {len(content)} {name}\n".encode("utf-8", "surrogatepass") + content)
     return Parts(dict(named), digest.hexdigest())
+
+
+def _with_line_end(name: str, content: bytes) -> bytes:
+    """Give a tool's output that was sent as a field, `-F lspci="$(lspci)"`, the line end that the shell took from it.
+
+    Without one it would pass for cut off.
+    """
+    return content if name not in COMMANDS or not content or content.endswith(b"\n") else content + b"\n"
 
 
 def report_of_parts(parts: Parts, node: str, received_at: datetime) -> Report:

@@ -420,10 +420,11 @@ take() { # PART CHECKS...: makes a part of what a tool printed, or says that its
     return 1
 }
 
-# nvidia-smi prints its complaints where the document should be: "No devices were found".
+# nvidia-smi prints its complaints where the document should be, "No devices were found", or before it. That it cannot
+# reach a GPU is an answer by itself: it may list nobody then.
 is_answer() {
     case $part in
-        nvidia_smi_xml) case $(first_line "$look/$part.out") in '<'*) return 0 ;; *) return 1 ;; esac ;;
+        nvidia_smi_xml) grep -qi -e '^<' -e '^unable to determine the device handle for gpu' "$look/$part.out" ;;
         *) [ -s "$look/$part.out" ] ;;
     esac
 }

@@ -8,13 +8,15 @@ faults, which are on record for themselves: checks and silences are over when so
 from typing import Any
 
 TABLES = (
-    # `tellings` are the digests of all that was told under the key, the newest last.
+    # `tellings` are the digests of all that was told under the key, the newest last. `signals` says how long judging
+    # takes, `due` why it is waited for where that is too long for whoever writes a fault.
     """CREATE TABLE job_failure (
         id TEXT PRIMARY KEY, job_id TEXT NOT NULL, failed_at BIGINT NOT NULL, started_at BIGINT NOT NULL,
         user_name TEXT, exit_code BIGINT, signal TEXT, reporter TEXT NOT NULL, told TEXT NOT NULL,
         tellings TEXT NOT NULL, facts TEXT NOT NULL, attribution TEXT NOT NULL, cause TEXT, confidence BIGINT NOT NULL,
         retry TEXT NOT NULL, verdict TEXT NOT NULL, revision BIGINT NOT NULL, recorded_at BIGINT NOT NULL,
-        judged_at BIGINT NOT NULL, UNIQUE (job_id, failed_at))""",
+        judged_at BIGINT NOT NULL, signals BIGINT NOT NULL, due TEXT, UNIQUE (job_id, failed_at))""",
+    "CREATE INDEX job_failure_due ON job_failure (id) WHERE due IS NOT NULL",
     # The nodes of the job, and the time in which something on them may have to do with the failure: whoever records a
     # fault finds the verdicts that it may change by one look.
     """CREATE TABLE job_failure_node (

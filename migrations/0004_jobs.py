@@ -3,23 +3,30 @@
 
 Tallies have rows of two widths, five minutes and an hour: short windows read the first, long ones the second, so that
 an objective over a month reads thousands of rows and not millions. They are sums, and no history: what they are made of
-stands in `job_event`, and of capacity nothing else is kept.
+stands in `job_event` for some days, and of capacity nothing else is kept.
 """
 
 from typing import Any
 
 TABLES = (
     # One row a job. `fold` is what its messages amount to, so that the next one need not read all of them again;
-    # `mark_at` is the latest of them, `totals` the time by kind and cause.
+    # `totals` the time by kind and cause. Messages up to `sealed_at` are
+    # gone: `base` is what they amount to.
     """CREATE TABLE job (
         id TEXT PRIMARY KEY, job_id TEXT NOT NULL UNIQUE, recorded_at BIGINT NOT NULL, reporter TEXT NOT NULL,
         state TEXT NOT NULL, unit TEXT, nodes BIGINT NOT NULL, devices BIGINT NOT NULL, started_at BIGINT,
-        ended_at BIGINT, outcome TEXT, last_at BIGINT NOT NULL, events BIGINT NOT NULL, fold TEXT NOT NULL,
-        totals TEXT NOT NULL)""",
-    # Every message, also of progress: who gets one out of order counts them all anew.
+        ended_at BIGINT, outcome TEXT, last_at BIGINT NOT NULL, events BIGINT NOT NULL, totals TEXT NOT NULL,
+        sealed_at BIGINT, base TEXT, fold TEXT NOT NULL)""",
+    # Every message, also of progress: one that comes out of order makes those after it count anew.
     """CREATE TABLE job_event (
         job TEXT NOT NULL REFERENCES job(id), event_id TEXT NOT NULL, at BIGINT NOT NULL, recorded_at BIGINT NOT NULL,
         body TEXT NOT NULL, PRIMARY KEY (job, event_id))""",
+    "CREATE INDEX job_event_at ON job_event (job, at)",
+    # What the messages up to a time amounted to, every thousand or so: a late one counts anew from the mark before it.
+    """CREATE TABLE job_mark (
+        job TEXT NOT NULL REFERENCES job(id), at BIGINT NOT NULL, recorded_at BIGINT NOT NULL, fold TEXT NOT NULL,
+        PRIMARY KEY (job, at))""",
+    "CREATE INDEX job_mark_recorded ON job_mark (recorded_at, job, at)",
     """CREATE TABLE job_node (
         job TEXT NOT NULL REFERENCES job(id), node TEXT NOT NULL, PRIMARY KEY (job, node))""",
     "CREATE INDEX job_node_node ON job_node (node, job)",

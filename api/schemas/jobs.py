@@ -3,24 +3,59 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from marshmallow import ValidationError, validates_schema
 
-from api.schemas.fields import Flag, Moment, OpaqueId, Shape, Text, Whole, Word, many, node_name
+from api.schemas.fields import (
+    NODE_NAME,
+    Flag,
+    JsonSchema,
+    Moment,
+    OpaqueId,
+    OwnField,
+    Shape,
+    Text,
+    Whole,
+    Word,
+    many,
+)
 from api.text import TEXT_LENGTH
 from registry.domain.failures import Cause
 from registry.domain.job_events import JobEvent, JobEventKind, Outcome, PauseReason, Unit
 
 EVENTS_MAX = 1000
 NODES_MAX = 16_384
-DEVICES_MAX = 1_000_000
+DEVICES_MAX = 262_144
 STEP_MAX = 10**15
 """Tokens of the largest known training are some 10^13."""
 
+_NODE = re.compile(NODE_NAME)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+
+class NodeNames(OwnField):
+    """The names of the nodes of one job; a plain reader, because a large job has thousands in each message."""
+
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes."""
+        name = {"type": "string", "pattern": f"^{NODE_NAME.removesuffix(chr(92) + 'Z')}$"}
+        return {"type": "array", "items": name, "minItems": 1, "maxItems": NODES_MAX}
+
+    def _read(self, value: Any) -> tuple[str, ...]:
+        if not isinstance(value, list) or not 0 < len(value) <= NODES_MAX:
+            raise ValidationError(f"must be a list of 1 to {NODES_MAX}")
+        wrong = {
+            at: ["must be 1 to 253 of the characters A-Z a-z 0-9 . _ -"]
+            for at, name in enumerate(value)
+            if not isinstance(name, str) or not _NODE.fullmatch(name)
+        }
+        if wrong:
+            raise ValidationError(wrong)
+        return tuple(dict.fromkeys(value))
 
 
 class JobEventShape(Shape):
@@ -32,7 +67,7 @@ class JobEventShape(Shape):
     step = Whole(0, STEP_MAX)
     samples = Whole(0, STEP_MAX)
     checkpoint = Whole(0, STEP_MAX)
-    nodes = many(node_name(required=True), NODES_MAX, required=False)
+    nodes = NodeNames()
     devices = Whole(1, DEVICES_MAX)
     reason = Word(PauseReason)
     cause = Word(Cause)
@@ -67,7 +102,7 @@ def event_of(said: dict[str, Any]) -> JobEvent:
         at=(known["at"] - _EPOCH) // _MICROSECOND,
         step=known.get("samples", known.get("step")),
         checkpoint=known.get("checkpoint"),
-        nodes=tuple(dict.fromkeys(known.get("nodes", ()))),
+        nodes=known.get("nodes", ()),
         devices=known.get("devices", 0),
         is_released=known.get("released", False),
         unit=unit,

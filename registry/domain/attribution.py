@@ -16,6 +16,8 @@ from registry.domain.blame_evidence import suspects_of, told_as_evidence
 from registry.domain.excerpts import Places, read_log
 from registry.domain.failures import Cause
 from registry.domain.findings import (
+    LINK_DOWN,
+    LINK_ERRORS,
     LINK_KINDS,
     MAYBE_AFTER,
     NETWORK_KINDS,
@@ -140,14 +142,21 @@ def _is_machine(one: Finding) -> bool:
 
 
 def _links_after_devices(found: list[Finding]) -> list[Finding]:
-    """A link breaks when a device at one of its ends does: the neighbours only report it."""
-    first = _first(found, lambda one: one.cause is Cause.HARDWARE and one.device and one.kind not in LINK_KINDS)
-    if first is None:
-        return found
-    return [
-        _follows(one) if one.kind in LINK_KINDS and one.weight >= CULPRIT and _is_before(first, one) else one
-        for one in found
-    ]
+    """A link breaks when a device at one of its ends does, and errors run through a fabric from a link that is down.
+
+    The neighbours only report it: of one link of a rack that went down 63 other GPUs told.
+    https://github.com/marin-community/marin/issues/9086
+    """
+    broken = _first(found, lambda one: one.cause is Cause.HARDWARE and one.device and one.kind not in LINK_KINDS)
+    down = _first(found, lambda one: one.device and one.kind == LINK_DOWN)
+
+    def follows(one: Finding) -> bool:
+        if one.kind not in LINK_KINDS or one.weight < CULPRIT:
+            return False
+        is_over = broken is not None and _is_before(broken, one)
+        return is_over or (down is not None and one.kind == LINK_ERRORS and _is_before(down, one))
+
+    return [_follows(one) if follows(one) else one for one in found]
 
 
 def _drivers_and_devices(found: list[Finding]) -> list[Finding]:

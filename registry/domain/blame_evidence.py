@@ -46,8 +46,8 @@ def _told_witnesses(witnesses: Sequence[Finding]) -> list[Evidence]:
     for kind in sorted({one.kind or "" for one in witnesses}):
         mine = [one for one in witnesses if one.kind == kind]
         names = {one.node for one in mine if one.node}
-        where = f" from {len(names)} nodes" if names else ""
-        what = f"{kind}: said {len(mine)} times{where}; who waits or is cut off is a witness, not the culprit"
+        where = f", on nodes: {len(names)}" if names else ""
+        what = f"{kind}, times: {len(mine)}{where}; who waits or is cut off is a witness, not the culprit"
         told.append(Evidence(None, 0, what, min(one.at for one in mine)))
     for target in sorted({one.toward for one in witnesses if one.toward}):
         tellers = {one.teller for one in witnesses if one.toward == target and one.teller}
@@ -60,4 +60,6 @@ def _told_unknown(around: Surroundings) -> list[Evidence]:
     if not around.unknown:
         return []
     few = ", ".join(sorted(around.unknown)[:3])
-    return [Evidence(None, 0, f"nothing is known of {len(around.unknown)} nodes that never reported: {few}")]
+    return [
+        Evidence(None, 0, f"{len(around.unknown)} of the nodes never reported, and nothing is known of them: {few}")
+    ]

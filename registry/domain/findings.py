@@ -29,10 +29,12 @@ from registry.domain.policy import Policy
 PLATFORM_SIDE = (Cause.HARDWARE, Cause.DRIVER, Cause.PLATFORM)
 """The causes that are not the application's."""
 
+LINK_DOWN, LINK_ERRORS = "gpu.nvlink.down", "gpu.nvlink.errors"
+
 LINK_KINDS = frozenset(
     {
         *("efa.link_down", "efa.flap", "efa.traffic_stall", "efa.errors", "efa.missing"),
-        *("gpu.nvlink.down", "gpu.nvlink.errors", "nvswitch.fatal", "nvswitch.nonfatal"),
+        *(LINK_DOWN, LINK_ERRORS, "nvswitch.fatal", "nvswitch.nonfatal"),
     }
 )
 """Faults of links: each has two ends, and the one that reports need not be the one that failed."""

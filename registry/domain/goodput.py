@@ -64,7 +64,7 @@ class Amount(NamedTuple):
     micros: int = 0
     node_micros: int = 0
     device_micros: int = 0
-    count: int = 0
+    begun: int = 0
 
     def plus(self, other: Amount) -> Amount:
         """Add another amount."""
@@ -169,7 +169,7 @@ def account_of(ledger: Mapping[Slot, Amount] | Iterable[tuple[Slot, Amount]], *,
         if micros := amount.device_micros if by_device else amount.micros:
             spent[key] = spent.get(key, 0) + micros
         if slot.kind is TimeKind.CHECKPOINTING:
-            checkpoints += amount.count
-        elif amount.count and slot.cause is not None:
-            interruptions[slot.cause] = interruptions.get(slot.cause, 0) + amount.count
+            checkpoints += amount.begun
+        elif amount.begun and slot.cause is not None:
+            interruptions[slot.cause] = interruptions.get(slot.cause, 0) + amount.begun
     return Account(spent, interruptions, checkpoints)

@@ -277,8 +277,7 @@ def _identifiers(
         if text is None:
             continue
         value = _NORMALISE.get(type_, usable_text)(text)
-        kept = text if value is None else value
-        found.append(Identifier(kind, vendor, type_, kept, type_.scope, is_usable=value is not None))
+        found.append(Identifier(kind, vendor, type_, text if value is None else value, type_.scope, value is not None))
     return tuple(found)
 
 

@@ -182,8 +182,7 @@ class Fold:
             return
         self.pending.append(piece)
         if len(self.pending) > PENDING_MAX:
-            self._keep(self.pending[0].high)
-            self.pending = self.pending[-PENDING_MAX:]
+            self.durable = max(self.durable, self.pending.pop(0).high)
 
     def _keep(self, step: int | None) -> None:
         """Take note that progress is durable up to a step."""
@@ -195,7 +194,7 @@ class Fold:
     def _drop(self, step: int, cause: Cause) -> None:
         """Progress above a step is gone."""
         for one in self.pending:
-            above = cut_above(one, step)
+            above = cut_above(one, max(step, self.durable))
             if above is not None:
                 self._move([above], TimeKind.LOST, cause)
         self.pending = []
@@ -268,16 +267,16 @@ class Fold:
     def _count(self, kind: TimeKind, cause: Cause) -> Slot:
         """Count an interruption or a checkpoint where the time that it costs begins."""
         slot = Slot(next(stretches(self.mark, self.mark + 1))[0], size_of(self.devices), kind, cause)
-        self.delta.put(slot, Amount(count=1))
+        self.delta.put(slot, Amount(begun=1))
         return slot
 
     def _blame(self, cause: Cause | None) -> None:
         """A later message about the same interruption names the cause that the first one did not know."""
         if cause is None or self.cause is not Cause.UNKNOWN or self.interrupted is None:
             return
-        self.delta.put(self.interrupted, Amount(count=-1))
+        self.delta.put(self.interrupted, Amount(begun=-1))
         self.interrupted = self.interrupted._replace(cause=cause)
-        self.delta.put(self.interrupted, Amount(count=1))
+        self.delta.put(self.interrupted, Amount(begun=1))
         self.charged = [moved for one in self.charged for moved in self._move([one], one.kind, cause)]
         self.cause, self.idle = cause, (self.idle[0], cause)
 

@@ -33,8 +33,20 @@ def latest_at(seen_at: datetime, evidence: Any) -> datetime:
 
     So it proves that a fault is older than something else only by more than that.
     """
-    is_assumed = isinstance(evidence, dict) and evidence.get("time") == ZONE_ASSUMED
-    return seen_at + _WESTMOST if is_assumed else seen_at
+    return seen_at + _WESTMOST if _is_zone_assumed(evidence) else seen_at
+
+
+def heard_at(seen_at: datetime, recorded_at: datetime, evidence: Any) -> datetime:
+    """Return the time by which what ended a fault has to be newer: of a stamp without a zone, when it was first told.
+
+    By its own words such a line may be hours older than a release or a reset, and be news all the same; where no zone
+    can make it newer, its words count.
+    """
+    return min(max(seen_at, recorded_at), latest_at(seen_at, evidence))
+
+
+def _is_zone_assumed(evidence: Any) -> bool:
+    return isinstance(evidence, dict) and evidence.get("time") == ZONE_ASSUMED
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from registry.domain import log_sources as by
 from registry.domain.failures import Cause
 from registry.domain.job_failures import Grade
 
@@ -28,28 +29,6 @@ class Pattern:
     is_placed: bool = False
 
 
-PYTHON = "https://docs.python.org/3/library/exceptions.html"
-CUDA = "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"
-TORCH = "https://docs.pytorch.org/docs/stable/notes/cuda.html"
-C10D = "https://docs.pytorch.org/docs/stable/distributed.html"
-DATALOADER = "https://docs.pytorch.org/docs/stable/data.html"
-AMP = "https://docs.pytorch.org/docs/stable/amp.html"
-ERRNO = "https://man7.org/linux/man-pages/man3/errno.3.html"
-CGROUP = "https://docs.kernel.org/admin-guide/cgroup-v2.html"
-SLURM = "https://slurm.schedmd.com/job_state_codes.html"
-EVICTION = "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/"
-TAINTS = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"
-IMAGES = "https://kubernetes.io/docs/concepts/containers/images/"
-NVML = "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html"
-XID = "https://docs.nvidia.com/deploy/xid-errors/"
-FABRIC = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/"
-NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
-EFA = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html"
-RAS = "https://docs.kernel.org/admin-guide/RAS/main.html"
-NFS = "https://docs.kernel.org/admin-guide/nfs/nfs-client.html"
-LUSTRE = "https://doc.lustre.org/lustre_manual.xhtml"
-S3 = "https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html"
-
 _P, _S, _W = Grade.PROOF, Grade.SYMPTOM, Grade.WITNESS
 _HW, _DRV, _PLT, _USR = Cause.HARDWARE, Cause.DRIVER, Cause.PLATFORM, Cause.USER
 
@@ -61,235 +40,184 @@ _OWN = (
 
 _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
     # --- hardware: the tools and the kernel name it themselves ---------------------------------------------------
-    (r"uncorrectable ECC error|ECC_UNCORRECTABLE", _HW, 92, _P, "CUDA met an uncorrectable memory error", CUDA, True),
-    (r"fallen off the bus|GPU is lost|GPU_IS_LOST", _HW, 95, _P, "a GPU is lost", NVML, True),
-    (r"Unable to determine the device handle", _HW, 88, _P, "the tools find no handle of a GPU", NVML, True),
     (
-        r"peer GPU memory over nvlink or a hardware error|NVLINK_UNCORRECTABLE",
-        *(_HW, 88, _P, "a copy over NVLink failed", CUDA, True),
+        r"uncorrectable ECC error|ECC_UNCORRECTABLE",
+        *(_HW, 92, _P, "CUDA met an uncorrectable memory error", by.CUDA, True),
     ),
-    (r"hardware stack error", _HW, 70, _P, "CUDA met a hardware stack error", CUDA, True),
-    (r"Machine check events logged", _HW, 45, _S, "the host corrected errors", RAS, True),
-    (r"mce: \[Hardware Error\]|Machine Check Exception", _HW, 88, _P, "the host reports a machine check", RAS, True),
-    (r"EDAC .*\bUE\b|hardware memory corruption", _HW, 90, _P, "the host's memory has an error", RAS, True),
-    (r"EDAC .*\bCE\b", _HW, 40, _S, "the host's memory corrects errors", RAS, True),
+    (r"fallen off the bus|GPU is lost|GPU_IS_LOST", _HW, 95, _P, "a GPU is lost", by.NVML, True),
+    (r"Unable to determine the device handle", _HW, 88, _P, "the tools find no handle of a GPU", by.NVML, True),
+    (
+        r"peer GPU memory over nvlink or a hardware error|NVLINK_UNCORRECTABLE|uncorrectable NVLink error",
+        *(_HW, 88, _P, "a copy over NVLink failed", by.CUDA, True),
+    ),
+    (r"hardware stack error", _HW, 70, _P, "CUDA met a hardware stack error", by.CUDA, True),
+    (r"Machine check events logged", _HW, 45, _S, "the host corrected errors", by.RAS, True),
+    (r"mce: \[Hardware Error\]|Machine Check Exception", _HW, 88, _P, "the host reports a machine check", by.RAS, True),
+    (r"EDAC .*\bUE\b|hardware memory corruption", _HW, 90, _P, "the host's memory has an error", by.RAS, True),
+    (r"EDAC .*\bCE\b", _HW, 40, _S, "the host's memory corrects errors", by.RAS, True),
     (
         r"nvme\d*: I/O .*(timeout|error)|Buffer I/O error on dev|blk_update_request: .*error|critical medium error",
-        *(_HW, 85, _P, "a disk of the host fails", RAS, True),
+        *(_HW, 85, _P, "a disk of the host fails", by.RAS, True),
     ),
     (
         r"EXT4-fs error|XFS .*(shutdown|metadata I/O error)|[Rr]emounting filesystem read-only",
-        *(_HW, 82, _P, "the file system of a host's own disk fails", RAS, True),
+        *(_HW, 82, _P, "the file system of a host's own disk fails", by.RAS, True),
     ),
-    (r"mlx5_\w+.*(link down|Link Down)|Link DOWN on port", _HW, 70, _P, "a link went down", NCCL, True),
+    (r"mlx5_\w+.*(link down|Link Down)|Link DOWN on port", _HW, 70, _P, "a link went down", by.NCCL, True),
     # --- driver ----------------------------------------------------------------------------------------------
-    (r"Driver/library version mismatch", _DRV, 93, _P, "driver and library are of two versions", NVML, True),
-    (r"NVRM: API mismatch", _DRV, 90, _P, "driver and library are of two versions", NVML, True),
+    (
+        r"Driver/library version mismatch|NVRM: API mismatch",
+        _DRV,
+        93,
+        _P,
+        "driver and library are of two versions",
+        by.NVML,
+        True,
+    ),
     (
         r"CUDA driver version is insufficient",
-        _DRV,
-        85,
-        _P,
-        "the driver is older than the program's CUDA",
-        CUDA,
-        False,
+        *(_DRV, 85, _P, "the driver is older than the program's CUDA", by.CUDA, False),
     ),
-    (r"waiting for RPC from GSP|GSP .*(failed|crashed)", _DRV, 88, _P, "the GPU's firmware does not answer", XID, True),
-    (r"RmInitAdapter failed", _DRV, 60, _S, "the driver could not bring a GPU up", XID, True),
-    # --- platform: the scheduler took it, the store or the node's setup failed --------------------------------------
-    (r"DUE TO NODE FAILURE|NODE_FAIL\b", _PLT, 92, _P, "the scheduler lost a node", SLURM, False),
     (
-        r"DUE TO PREEMPTION|\bpreempted\b.*\b(job|by)\b",
-        _PLT,
-        95,
-        _P,
-        "the scheduler took the nodes for other work",
-        SLURM,
-        False,
+        r"waiting for RPC from GSP|GSP .*(failed|crashed)",
+        *(_DRV, 88, _P, "the GPU's firmware does not answer", by.XID, True),
     ),
-    (r"DUE TO JOB REQUEUE", _PLT, 70, _P, "the scheduler put the job back", SLURM, False),
+    (r"RmInitAdapter failed", _DRV, 60, _S, "the driver could not bring a GPU up", by.XID, True),
+    # --- platform: the scheduler took it, the store or the node's setup failed --------------------------------------
+    (r"DUE TO NODE FAILURE|NODE_FAIL\b", _PLT, 92, _P, "the scheduler lost a node", by.SLURM, False),
+    (
+        r"DUE TO PREEMPTION|\b[Pp]reempted\b.*\b(job|by)\b",
+        *(_PLT, 95, _P, "the scheduler took the nodes for other work", by.SLURM, False),
+    ),
+    (r"DUE TO JOB REQUEUE", _PLT, 70, _P, "the scheduler put the job back", by.SLURM, False),
     (
         r"local storage usage exceeds|exceeded its local ephemeral storage limit",
-        *(_USR, 85, _P, "the job's pod used more local storage than its limit", EVICTION, False),
+        *(_USR, 85, _P, "the job's pod used more local storage than its limit", by.EVICTION, False),
     ),
-    (r"The node was low on resource", _PLT, 85, _P, "the pod was evicted from a node that ran short", EVICTION, False),
-    (r"TaintManagerEviction|NodeNotReady|node is not ready", _PLT, 85, _P, "a node was not ready", TAINTS, False),
+    (
+        r"The node was low on resource|had condition: \[\w+Pressure\]",
+        *(_PLT, 85, _P, "the pod was evicted from a node that ran short", by.EVICTION, False),
+    ),
+    (r"TaintManagerEviction|NodeNotReady|node is not ready", _PLT, 85, _P, "a node was not ready", by.TAINTS, False),
     (
         r"[Ss]pot .*(interrupt|reclaim|terminat)|ScheduledEvents?\b",
-        _PLT,
-        92,
-        _P,
-        "the cloud took a machine back",
-        EFA,
-        False,
+        *(_PLT, 92, _P, "the cloud took a machine back", by.EFA, False),
     ),
     (
         r"system not yet initialized|SYSTEM_NOT_READY|[Ff]abric ?[Mm]anager.*(not running|failed)",
-        *(_PLT, 90, _P, "the fabric manager has not brought the links up", FABRIC, True),
+        *(_PLT, 90, _P, "the fabric manager has not brought the links up", by.FABRIC, True),
     ),
     (
         r"provider efa output empty list|Couldn't find any EFA|No eligible providers",
-        *(_PLT, 75, _P, "no EFA is to be seen where the job runs", EFA, False),
+        *(_PLT, 75, _P, "no EFA is to be seen where the job runs", by.EFA, False),
     ),
-    (r"nfs: server .* not responding", _PLT, 90, _P, "a file server does not answer", NFS, False),
-    (r"LustreError|evicted by .*OST", _PLT, 88, _P, "the shared file system lost a client", LUSTRE, False),
+    (r"nfs: server .* not responding", _PLT, 90, _P, "a file server does not answer", by.NFS, False),
+    (r"mount\.\w+: .* failed", _PLT, 80, _P, "a file system could not be mounted", by.ERRNO, False),
+    (r"no NVIDIA GPU device is present|CUDA_ERROR_NO_DEVICE", _PLT, 75, _P, "the job was given no GPU", by.CUDA, False),
+    (r"LustreError|evicted by .*OST", _PLT, 88, _P, "the shared file system lost a client", by.LUSTRE, False),
     (
         r"Stale file handle|Transport endpoint is not connected|transport endpoint shutdown|Remote I/O error",
-        *(_PLT, 88, _P, "a mounted file system is away", ERRNO, False),
+        *(_PLT, 88, _P, "a mounted file system is away", by.ERRNO, False),
     ),
-    (r"Disk quota exceeded", _USR, 88, _P, "the owner's quota is used up", ERRNO, False),
-    (r"No space left on device", _PLT, 72, _P, "a file system is full", ERRNO, False),
-    (r"Errno 5\] Input/output error|\bEIO\b", _PLT, 72, _S, "a file could not be read or written", ERRNO, False),
-    (r"Read-only file system", _PLT, 70, _S, "a file system is read-only", ERRNO, False),
+    (r"Disk quota exceeded", _USR, 88, _P, "the owner's quota is used up", by.ERRNO, False),
+    (r"No space left on device", _PLT, 72, _P, "a file system is full", by.ERRNO, False),
+    (r"Errno 5\] Input/output error|\bEIO\b", _PLT, 72, _S, "a file could not be read or written", by.ERRNO, False),
+    (r"Read-only file system", _PLT, 70, _S, "a file system is read-only", by.ERRNO, False),
     (
         r"SlowDown|ServiceUnavailable|InternalError\)|RESPONSE 50[023]|\b503\b.*(busy|[Uu]navailable|SlowDown)",
-        *(_PLT, 85, _P, "the object store turns requests away", S3, False),
+        *(_PLT, 85, _P, "the object store turns requests away", by.S3, False),
     ),
     (
         r"(hdfs|namenode|s3|gcs|blob|object store).*(timed out|timeout|unavailable)",
-        *(_PLT, 80, _P, "the remote store does not answer", S3, False),
+        *(_PLT, 80, _P, "the remote store does not answer", by.S3, False),
     ),
     (
         r"PytorchStreamWriter failed writing|unexpected pos \d+ vs",
-        _PLT,
-        70,
-        _S,
-        "a checkpoint could not be written",
-        TORCH,
-        False,
+        *(_PLT, 70, _S, "a checkpoint could not be written", by.TORCH, False),
     ),
-    (r"Temporary failure in name resolution", _PLT, 88, _P, "names cannot be resolved", ERRNO, False),
+    (r"Temporary failure in name resolution", _PLT, 88, _P, "names cannot be resolved", by.ERRNO, False),
     (
         r"(pull image|ErrImagePull).*(timeout|Unavailable|50\d|Too Many Requests)",
-        _PLT,
-        85,
-        _P,
-        "the image registry does not answer",
-        IMAGES,
-        False,
+        *(_PLT, 85, _P, "the image registry does not answer", by.IMAGES, False),
     ),
     (
         r"(pull image|ErrImagePull).*(NotFound|not found|manifest unknown|denied)",
-        _USR,
-        85,
-        _P,
-        "there is no such image",
-        IMAGES,
-        False,
+        *(_USR, 85, _P, "there is no such image", by.IMAGES, False),
     ),
     # --- application -----------------------------------------------------------------------------------------
-    (r"DUE TO TIME LIMIT", _USR, 92, _P, "the time that the job asked for was over", SLURM, False),
-    (r"\*\*\* (JOB|STEP) .* CANCELLED AT (?!.*DUE TO)", _USR, 60, _S, "the job was cancelled", SLURM, False),
+    (r"DUE TO TIME LIMIT", _USR, 92, _P, "the time that the job asked for was over", by.SLURM, False),
+    (r"\*\*\* (JOB|STEP) .* CANCELLED AT (?!.*DUE TO)", _USR, 60, _S, "the job was cancelled", by.SLURM, False),
     (
         r"CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY",
-        *(_USR, 93, _P, "the program asked for more GPU memory than there is", TORCH, False),
+        *(_USR, 93, _P, "the program asked for more GPU memory than there is", by.TORCH, False),
     ),
     (
         r"CONSTRAINT_MEMCG|Memory cgroup out of memory|oom_kill events? in|\bOOMKilled\b",
-        *(_USR, 92, _P, "the program met its own limit of memory", CGROUP, False),
+        *(_USR, 92, _P, "the program met its own limit of memory", by.CGROUP, False),
     ),
-    (r"Out of memory: Killed process", _USR, 62, _S, "the host ran out of memory", CGROUP, False),
+    (r"Out of memory: Killed process", _USR, 62, _S, "the host ran out of memory", by.CGROUP, False),
     (
         r"out of shared memory|insufficient shared memory|killed by signal: Bus error",
-        *(_USR, 88, _P, "the data loaders ran out of shared memory", DATALOADER, False),
+        *(_USR, 88, _P, "the data loaders ran out of shared memory", by.DATALOADER, False),
     ),
     (
         r"DataLoader worker .*killed by signal: Killed",
-        _USR,
-        75,
-        _S,
-        "a data loader was killed, as for want of memory",
-        DATALOADER,
-        False,
+        *(_USR, 75, _S, "a data loader was killed, as for want of memory", by.DATALOADER, False),
     ),
-    (r"DataLoader worker .*(exited unexpectedly|killed by)", _USR, 62, _S, "a data loader died", DATALOADER, False),
+    (r"DataLoader worker .*(exited unexpectedly|killed by)", _USR, 62, _S, "a data loader died", by.DATALOADER, False),
     (
         r"(Running tokenizer|Grouping texts)(?!.*100%)|[Dd]ataset exhausted|[Dd]ata ?loader.*(stall|waited|starv)",
-        *(_USR, 75, _S, "the preparation of data held the job up", DATALOADER, False),
+        *(_USR, 75, _S, "the preparation of data held the job up", by.DATALOADER, False),
     ),
-    (r"Minimum loss scale reached|loss is probably exploding", _USR, 85, _P, "the loss diverged", AMP, False),
+    (r"Minimum loss scale reached|loss is probably exploding", _USR, 85, _P, "the loss diverged", by.AMP, False),
     (
         r"\b(loss|grad[ _]norm)\b.{0,12}\b(is )?(nan|inf)\b",
-        None,
-        30,
-        _S,
-        "the loss is no number, of whatever cause",
-        AMP,
-        False,
+        *(None, 30, _S, "the loss is no number, of whatever cause", by.AMP, False),
     ),
     (
         r"mismatch between collectives|CollectiveFingerPrint",
-        _USR,
-        90,
-        _P,
-        "ranks called different collectives",
-        C10D,
-        False,
+        *(_USR, 90, _P, "ranks called different collectives", by.C10D, False),
     ),
     (
         r"device-side assert|Assertion `.*` failed",
-        _USR,
-        92,
-        _P,
-        "an assertion of the program's kernel failed",
-        CUDA,
-        False,
+        *(_USR, 92, _P, "an assertion of the program's kernel failed", by.CUDA, False),
     ),
-    (r"no kernel image is available", _USR, 90, _P, "the program was not built for this GPU", CUDA, False),
-    (r"illegal memory access", _USR, 65, _S, "a kernel touched memory that is not its own", CUDA, False),
-    (r"misaligned address|illegal instruction", _USR, 62, _S, "a kernel did what the GPU refuses", CUDA, False),
-    (r"unspecified launch failure|launch timed out", None, 30, _S, "a kernel failed on the GPU", CUDA, False),
+    (r"no kernel image is available", _USR, 90, _P, "the program was not built for this GPU", by.CUDA, False),
+    (r"illegal memory access", _USR, 65, _S, "a kernel touched memory that is not its own", by.CUDA, False),
+    (r"misaligned address|illegal instruction", _USR, 62, _S, "a kernel did what the GPU refuses", by.CUDA, False),
+    (r"unspecified launch failure|launch timed out", None, 30, _S, "a kernel failed on the GPU", by.CUDA, False),
     (
         r"Fatal Python error: Segmentation fault|^Segmentation fault",
-        _USR,
-        65,
-        _S,
-        "the program touched memory that is not its own",
-        PYTHON,
-        False,
+        *(_USR, 65, _S, "the program touched memory that is not its own", by.PYTHON, False),
     ),
     (
         r"ExpiredToken|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied",
-        _USR,
-        85,
-        _P,
-        "the job's credentials are not good",
-        S3,
-        False,
+        *(_USR, 85, _P, "the job's credentials are not good", by.S3, False),
     ),
-    (r"NoSuchKey|NoSuchBucket", _USR, 85, _P, "what the job wants to read is not there", S3, False),
-    (r"PermissionError|Errno 13\]", _USR, 78, _P, "the job may not touch a file", ERRNO, False),
-    (r"FileNotFoundError|Errno 2\]", _USR, 75, _P, "a file of the job is not there", ERRNO, False),
+    (r"EADDRINUSE|[Aa]ddress already in use", _USR, 80, _P, "the port that the job wants is taken", by.ERRNO, False),
+    (r"NoSuchKey|NoSuchBucket", _USR, 85, _P, "what the job wants to read is not there", by.S3, False),
+    (r"PermissionError|Errno 13\]", _USR, 78, _P, "the job may not touch a file", by.ERRNO, False),
+    (r"FileNotFoundError|Errno 2\]", _USR, 75, _P, "a file of the job is not there", by.ERRNO, False),
     (
         rf"\b({_OWN})(NotFound)?Error\b",
-        *(_USR, 85, _P, "the program raised an exception of its own", PYTHON, False),
+        *(_USR, 85, _P, "the program raised an exception of its own", by.PYTHON, False),
     ),
     (
         r"(shapes cannot be multiplied|size mismatch|expected scalar type|unrecognized arguments)",
-        _USR,
-        85,
-        _P,
-        "the program's own values do not fit",
-        PYTHON,
-        False,
+        *(_USR, 85, _P, "the program's own values do not fit", by.PYTHON, False),
     ),
     # --- witnesses -------------------------------------------------------------------------------------------
     (
         r"Watchdog caught collective|collective operation timeout|NCCL operations have failed",
-        None,
-        0,
-        _W,
-        "a collective timed out",
-        C10D,
-        False,
+        *(None, 0, _W, "a collective timed out", by.C10D, False),
     ),
     (
         r"remote process exited|ncclRemoteError|[Cc]onnection (closed|reset) by|Broken pipe|Socket Timeout",
-        *(None, 0, _W, "the other end went away", NCCL, False),
+        *(None, 0, _W, "the other end went away", by.NCCL, False),
     ),
     (
         r"Got completion from peer|Got completion with error|unresponsive remote|Request completed with error",
-        *(None, 0, _W, "a transfer to a peer failed", NCCL, False),
+        *(None, 0, _W, "a transfer to a peer failed", by.NCCL, False),
     ),
 )
 

@@ -63,6 +63,8 @@ def _staleness(facts: NodeFacts, policy: Policy, _now: datetime) -> Iterator[Rea
 
 def held_devices(facts: NodeFacts, _policy: Policy, _now: datetime) -> Iterator[Reason]:
     """One reason per device, told by its oldest hold: that one must be released in any case."""
+    if not facts.holds:
+        return
     by_device: dict[DeviceRef, list[HoldOn]] = {}
     for hold in sorted(facts.holds, key=lambda hold: hold.opened_at):
         if hold.device is not None:

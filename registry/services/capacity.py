@@ -31,7 +31,7 @@ _GAP = timedelta(seconds=150)
 """A longer time between two looks was not seen: one look may be missed."""
 
 NODES_MAX = 2000
-"""Most nodes that one look judges, about half a second's work. Of a larger fleet it takes every second, third … node,
+"""Most nodes that one look judges, about a second's work. Of a larger fleet it takes every second, third … node,
 another part each time, and lets each stand for as many."""
 
 AT_ONCE = 200

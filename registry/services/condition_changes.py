@@ -80,8 +80,14 @@ def fall_silent(tx: Transaction, arrival: Arrival, policy: Policy) -> None:
         _bring_up(tx, arrival.node, instance_id, before, arrival.state.reported_at, policy)
 
 
-def escalate(db: Database, *, policy: Policy, now: datetime) -> None:
-    """Write the events of what has lasted its time, or is over. Any number of processes may call it."""
+def escalate(db: Database, *, policy: Policy, now: datetime, afresh: bool = False) -> None:
+    """Write the events of what has lasted its time, or is over. Any number of processes may call it.
+
+    `afresh`, all that is remembered is judged anew, because it may have been under another policy.
+    """
+    if afresh:
+        with db.write(now) as tx:
+            store.look_again(tx)
     with db.read() as snapshot:
         due = store.nodes_due(snapshot, now, limit=NODES_AT_ONCE)
     if not due:

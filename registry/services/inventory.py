@@ -36,12 +36,13 @@ class Taken:
     """What a list amounted to: the checks made of it, and the units it showed, by kind.
 
     `is_plain`: every entry is a unit by its own identifiers and none is awaited, so that the same list would come to
-    the same.
+    the same. `is_known`: it was matched before, and not again.
     """
 
     derived: tuple[CheckResult, ...] = ()
     listed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     is_plain: bool = True
+    is_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def take_list(
     runs.keep_readings(state, seen, covers)
     placed = units_here(tx, arrival.instance.id)
     listed = {kind: frozenset(placed.get(kind, ())) for kind in covers}
-    return Taken(heartbeat.derived_before(state, covers), listed)
+    return Taken(heartbeat.derived_before(state, covers), listed, is_known=True)
 
 
 def _learn_firmware(tx: Transaction, arrival: Arrival, report: Report, covers: frozenset[str], actor: Actor) -> None:

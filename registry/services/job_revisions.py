@@ -18,12 +18,18 @@ from registry.domain.times import rfc3339
 from registry.services.job_surroundings import with_faults
 from registry.services.subjects import of_devices, told
 from registry.store import devices, job_failures, nodes
-from registry.store.database import Transaction
+from registry.store.database import Database, Transaction
 from registry.store.failures import Failure
 from registry.store.job_failures import Record
 
 EVIDENCE_TOLD = 5
 """How many pieces of evidence stand in the history; all of them stand in the records."""
+
+SIGNALS_IN_PASSING = 256
+"""Most signals of a job that is judged anew by whoever writes a fault: reading and judging them takes some 20 ms."""
+
+AT_ONCE = 4
+"""How many of the others are judged in one round of the background worker: each may take a second."""
 
 LATER_FAULT, WITHDRAWN, ATTACHED = "a fault was recorded", "a fault was withdrawn", "a fault found its device"
 """Why a verdict was asked for anew."""
@@ -39,13 +45,27 @@ def note_fault(
 ) -> None:
     """A fault was written, or taken back, that was seen between these times: judge anew what it may have to do with.
 
-    However many faults one transaction writes, each job is judged once, before it ends.
+    However many faults one transaction writes, each job is judged once, before it ends. One that told of more signals
+    than can be read in passing is judged by the background worker (`judge_due`).
     """
     node = nodes.get_node_by_id(tx, failure.node_id) if failure.node_id else None
     if node is None or failure.muted is not None:
         return
-    for id_ in job_failures.near(tx, node.name, first_at, last_at):
-        tx.at_end(("job_failure", id_), partial(_judge_anew, tx, id_, policy, because))
+    for id_, signals in job_failures.near(tx, node.name, first_at, last_at):
+        is_quick = signals <= SIGNALS_IN_PASSING
+        now, later = partial(_judge_anew, tx, id_, policy, because), partial(job_failures.set_due, tx, id_, because)
+        tx.at_end(("job_failure", id_), now if is_quick else later)
+
+
+def judge_due(db: Database, *, policy: Policy, now: datetime) -> None:
+    """Judge anew what waits for it, a few at a time: faults of a thousand nodes must not wait for one another."""
+    with db.read() as snapshot:
+        if not job_failures.list_due(snapshot, 1):
+            return
+    with db.write(now) as tx:
+        for id_, because in job_failures.list_due(tx, AT_ONCE):
+            _judge_anew(tx, id_, policy, because)
+            job_failures.set_done(tx, id_)
 
 
 def _judge_anew(tx: Transaction, id_: str, policy: Policy, because: str) -> None:

@@ -7,7 +7,7 @@ message moves one row on and writes no event, because a job sends thousands of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ from registry.domain.errors import InvalidField, NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.goodput import Account, Ledger, Slot, account_of
 from registry.domain.job_events import JobEvent, JobEventKind, why_not
-from registry.domain.job_fold import Phase, fold
+from registry.domain.job_fold import Phase
 from registry.domain.policy import Policy
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services.pages import Page, PageRequest, page_of, slice_of
@@ -25,7 +25,16 @@ from registry.store.database import Database, Transaction, from_micros, to_micro
 from registry.store.jobs import Job
 
 EVENTS_MAX = 100_000
-"""Messages that one job may send: ten weeks of one a minute, and all of them counted anew in about a second."""
+"""Messages of one job that are kept at a time: five a minute for two weeks."""
+
+MARK_EVERY = 1000
+"""After how many messages it is kept what they amount to: so many at most are counted anew for one that is late."""
+
+KEPT = timedelta(days=14)
+"""How long messages are kept one by one after they came, so that what is late may come between them."""
+
+SEALED_AT_ONCE = 20
+"""Jobs whose old messages are let go of in one round, some thousands of rows."""
 
 AGE_MAX = timedelta(days=400)
 """How old the time of a message may be: no objective looks back further."""
@@ -73,29 +82,37 @@ def record_job_events(
 
 
 def _why_refused(job: Job, event: JobEvent, taken: int, policy: Policy, now: datetime) -> str | None:
-    at = from_micros(event.at)
-    if (reason := why_not(event)) is not None:
+    """Say in a sentence what keeps a message that is new from being taken, or None."""
+    if (reason := why_not(event) or _why_not_then(job, from_micros(event.at), policy, now)) is not None:
         return reason
+    if event.unit is not None and job.unit not in (None, event.unit):
+        return f"This job counts its progress in {job.unit}: go on with that."
+    if job.events + taken >= EVENTS_MAX:
+        return f"Of this job {EVENTS_MAX} messages are kept already: one a minute is enough."
+    return None
+
+
+def _why_not_then(job: Job, at: datetime, policy: Policy, now: datetime) -> str | None:
     if at > now + timedelta(seconds=policy.future_tolerance_seconds):
         return f"It says {rfc3339(at)}, which is yet to come: set the clock of whoever sends it."
     if at < now - AGE_MAX:
         return f"It is older than {AGE_MAX.days} days."
-    if event.unit is not None and job.unit not in (None, event.unit):
-        return f"This job counts its progress in {job.unit}: go on with that."
-    if job.events + taken >= EVENTS_MAX:
-        return f"This job has sent {EVENTS_MAX} messages: one a minute is enough. Go on under another job id."
+    if job.sealed_at is not None and at <= job.sealed_at:
+        return f"This job's messages up to {rfc3339(job.sealed_at)} are added up for good, and none fits between them."
     return None
 
 
 def _take(tx: Transaction, job: Job, taken: Sequence[JobEvent], actor: Actor) -> None:
     """Bring the job and all sums in line with messages that are new."""
-    if min(one.at for one in taken) > job.fold.mark:
+    if job.events == 0:
+        jobs.save_job(tx, job)  # what follows refers to it
+    if min(one.at for one in taken) <= job.fold.mark:
+        delta = _count_anew(tx, job, taken)
+    else:
         job.fold.take(taken)
         delta = job.fold.delta
-    else:
-        before = jobs.list_events(tx, job)
-        job.fold = fold((*before, *taken))
-        delta = job.fold.delta.change_from(fold(before).delta)
+        if job.fold.phase is Phase.ENDED or (job.events + len(taken)) // MARK_EVERY > job.events // MARK_EVERY:
+            jobs.save_mark(tx, job)
     job.fold.delta = Ledger()
     for slot, amount in delta.items():
         job.totals.put(Slot(0, 0, slot.kind, slot.cause), amount)
@@ -106,6 +123,41 @@ def _take(tx: Transaction, job: Job, taken: Sequence[JobEvent], actor: Actor) ->
     tallies.add_jobs(tx, delta)
     for event in sorted(taken, key=lambda one: (one.at, one.event_id)):
         _record(tx, job, event, actor)
+
+
+def _count_anew(tx: Transaction, job: Job, taken: Sequence[JobEvent]) -> Ledger:
+    """Count the messages since the last mark before the new ones, without and with them; return the difference."""
+    first = min(one.at for one in taken)
+    jobs.drop_marks(tx, job, since=first)
+    before, job.fold = (jobs.find_mark(tx, job, before=first) for _ in range(2))
+    known = jobs.list_events(tx, job, after=job.fold.mark)
+    before.take(known)
+    for part in _parts(sorted((*known, *taken), key=lambda one: one.at)):
+        job.fold.take(part)
+        jobs.save_mark(tx, job)
+    return job.fold.delta.change_from(before.delta)
+
+
+def _parts(ordered: Sequence[JobEvent]) -> Iterator[Sequence[JobEvent]]:
+    """Part messages after every thousand or so, and never between two of one moment."""
+    start = 0
+    while start < len(ordered):
+        end = min(start + MARK_EVERY, len(ordered))
+        while end < len(ordered) and ordered[end].at == ordered[end - 1].at:
+            end += 1
+        yield ordered[start:end]
+        start = end
+
+
+def seal_old(db: Database, *, now: datetime) -> None:
+    """Let go of messages that came more than `KEPT` ago, and keep what they amount to. No figure changes."""
+    with db.read() as snapshot:
+        is_due = bool(jobs.find_sealable(snapshot, now - KEPT, 1))
+    if not is_due:
+        return
+    with db.write(now) as tx:
+        for row_id, at in jobs.find_sealable(tx, now - KEPT, SEALED_AT_ONCE):
+            jobs.seal(tx, row_id, at)
 
 
 def _describe(job: Job) -> None:

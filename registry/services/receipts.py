@@ -65,8 +65,10 @@ def add(receipts: str, report: Report, answer: PassAnswer, *, keep: int) -> str:
     detail = " ".join((answer.detail or "").split())
     key = f"{_short(report.report_id)} {_short(report.body_digest)}"
     line = f"{key} {answer.because or '-'} {answer.have} {answer.need} {detail}"
-    lines = receipts.strip("\n").split("\n")[-(keep - 1) :] if receipts else []
-    return "\n" + "".join(f"{one}\n" for one in [*lines, line])
+    kept = receipts or "\n"
+    for _ in range(kept.count("\n") - keep):
+        kept = kept[kept.index("\n", 1) :]
+    return f"{kept}{line}\n"
 
 
 def _short(text: str) -> str:

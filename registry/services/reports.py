@@ -19,7 +19,7 @@ from registry.domain.identity import check_slots
 from registry.domain.naming import without_device
 from registry.domain.passes import Because, Run, Verdict, effective_have, resets
 from registry.domain.policy import Policy
-from registry.domain.reports import CheckStatus, Notice, Report, ReportedFailure
+from registry.domain.reports import CheckResult, CheckStatus, Notice, Report, ReportedFailure
 from registry.domain.staleness import is_stale
 from registry.domain.times import rfc3339
 from registry.services import condition_changes, heartbeat, heat, passes, receipts, runs
@@ -201,8 +201,12 @@ def _apply(
         taken = take_list(tx, arrival, seen, read, covers, expected, actor=actor, policy=policy)
     report = as_listed(tx, arrival, report)
     _record_failures(tx, arrival, report, actor, policy, slow_by=_slow_by(report, policy, tx.now))
-    heated = () if is_old else heat.judge(tx, arrival.state, covers, policy)
-    results = () if is_old else (*runs.reported_checks(report), *taken.derived, *heated)
+    results: tuple[CheckResult, ...] = ()
+    if not is_old:
+        # The lines of a known list are read only when one of its GPUs becomes hot, or cool.
+        known = heat.unchanged(arrival.state, seen, covers, policy, tx.now) if taken.is_known else None
+        heated = heat.judge(tx, arrival.state, covers, policy) if known is None else known
+        results = (*runs.reported_checks(report), *taken.derived, *heated)
     results = with_settled(tx, arrival, report, results, policy)
     take_findings(tx, arrival, report, results, actor, policy)
     part = runs.Part(results, taken.listed, is_current=True, is_repeated=is_repeated)
@@ -284,8 +288,8 @@ def _pass_event(tx: Transaction, arrival: Arrival, run: Run, policy: Policy, act
 
 
 def _check_event(tx: Transaction, arrival: Arrival, before: CheckState | None, after: CheckState, actor: Actor) -> None:
-    """A check that begins clean is no news."""
-    if before is None and after.status in CLEAN:
+    """A check that begins clean is no news, unless it has a remark to make."""
+    if before is None and after.status in CLEAN and after.status is not CheckStatus.WARN:
         return
     data: dict[str, Any] = {
         "node": arrival.node.name,

@@ -23,6 +23,8 @@ from registry.store.nodes import NodeState
 RUNS_KEPT = 8
 """Rounds that may still get parts: a slow check that comes later than eight rounds counts for itself."""
 
+_STATUSES = {str(status): status for status in CheckStatus}
+
 STAMPS_KEPT = 64
 COUNTED_KEPT = 64
 """As many as reports are remembered: an older repeat is too old to count anyway."""
@@ -90,11 +92,11 @@ def add_part(state: NodeState, seen: Glance, part: Part, now: datetime) -> tuple
         row = {"id": run_id, "first": to_micros(now)}
         state.runs = [*state.runs[-(RUNS_KEPT - 1) :], row]
     row.update({name: row.get(name) or empty for name, empty in (("results", {}), ("listed", {}), ("stamps", []))})
+    statuses: dict[str, CheckStatus] = row["results"]
     for result in part.results:
-        before = row["results"].get(result.name)
-        statuses = [result.status, *([CheckStatus(before)] if before else [])]
-        row["results"][result.name] = worst(statuses)
-    row["listed"].update({kind: sorted(unit_key(one) for one in units) for kind, units in part.listed.items()})
+        before = statuses.get(result.name)
+        statuses[result.name] = result.status if before is None else worst((result.status, CheckStatus(before)))
+    row["listed"].update({kind: sorted([unit_key(one) for one in units]) for kind, units in part.listed.items()})
     looks = [f"{seen.look} {stamp}" for stamp in report.stamps]
     row["stamps"] = list(dict.fromkeys([*row["stamps"], *looks]))
     times = run_times(
@@ -109,7 +111,7 @@ def add_part(state: NodeState, seen: Glance, part: Part, now: datetime) -> tuple
         times=times,
         received_at=now,
         finished_at=report.finished_at,
-        results={name: CheckStatus(status) for name, status in row["results"].items()},
+        results={name: _STATUSES[status] for name, status in statuses.items()},
         listed={kind: frozenset(units) for kind, units in row["listed"].items()},
         is_current=part.is_current,
         is_content_repeated=part.is_repeated,
@@ -161,7 +163,7 @@ def verdict_on(
         standing,
         profile=profile,
         expected=expected,
-        placed={kind: frozenset(unit_key(one) for one in units) for kind, units in placed.items()},
+        placed={kind: frozenset([unit_key(one) for one in units]) for kind, units in placed.items()},
         policy=policy,
         now=now,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from registry.domain.failures import Effect, look_up
-from registry.domain.log_lines import CHECK, Line, is_line, why_over
+from registry.domain.log_lines import CHECK, Line, heard_at, is_line, why_over
 from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus, Report, ReportedFailure
 from registry.services.evidence import Places
@@ -64,8 +64,8 @@ class _Judge:
         lines = self._lines(found, mine)
         said: dict[str, None] = {}
         for one in lines:
-            is_known = device is not None and is_known_to_a_person(self.tx, device, one.last_at)
             line = self._line(one)
+            is_known = device is not None and is_known_to_a_person(self.tx, device, line.seen_at)
             why = why_over(line, booted_at=boot.started_at, restarted_at=restarted_at, is_known_to_a_person=is_known)
             if why is None:
                 return found
@@ -108,7 +108,7 @@ class _Judge:
         return Line(
             one.code,
             effect=min(Effect(one.effect), in_force, key=lambda effect: effect.rank),
-            seen_at=one.last_at,
+            seen_at=heard_at(one.last_at, one.recorded_at, one.evidence),
             is_withdrawn=one.state != "active",
             muted=one.muted,
             is_of_boot=one.boot_id == self.arrival.boot.id,

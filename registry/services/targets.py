@@ -73,7 +73,10 @@ def candidates(units: list[Device]) -> list[dict[str, Any]]:
 
 def get_unit(snapshot: Snapshot, ref: str) -> Device:
     """Return the one unit that a reference means. Raises NotFound, DeviceAmbiguous."""
-    found = find_units(snapshot, ref)
+    return _only(find_units(snapshot, ref), ref)
+
+
+def _only(found: list[Device], ref: str) -> Device:
     if not found:
         raise NotFound(f"No device is known by {ref!r}: give our id, a serial or a UUID as it is on record.")
     if len(found) > 1:
@@ -98,7 +101,7 @@ def _device(snapshot: Snapshot, ref: str, scope: str | None) -> Target:
     found = find_units(snapshot, ref)
     if len(found) > 1 and scope != Scope.UNIT and len({one.board_id for one in found}) == 1:
         return of_unit(snapshot, found[0], Scope.BOARD)
-    return of_unit(snapshot, get_unit(snapshot, ref), scope)
+    return of_unit(snapshot, _only(found, ref), scope)
 
 
 def of_unit(snapshot: Snapshot, device: Device, scope: str | None) -> Target:

@@ -104,9 +104,11 @@ def nodes_due(snapshot: Snapshot, now: datetime, *, limit: int) -> list[str]:
     return [row[0] for row in rows]
 
 
-def look_again(tx: Transaction, node_id: str) -> None:
-    """Let the conditions of a node be judged anew soon: their timers may run differently from now on."""
-    tx.execute("UPDATE node_condition SET due_at = ? WHERE node_id = ?", (to_micros(tx.now), node_id))
+def look_again(tx: Transaction, node_id: str | None = None) -> None:
+    """Let the conditions of a node, or all, be judged anew soon: their timers may run differently from now on."""
+    now = to_micros(tx.now)
+    one, params = ("", (now, now)) if node_id is None else ("AND node_id = ?", (now, now, node_id))
+    tx.execute(f"UPDATE node_condition SET due_at = ? WHERE (due_at IS NULL OR due_at > ?) {one}", params)
 
 
 def left_out(snapshot: Snapshot, node_id: str, since: datetime) -> tuple[Outage, ...]:

@@ -31,8 +31,8 @@ _OPENING_ERRORS: tuple[type[Exception], ...] = (peewee.PeeweeException, *DRIVER_
 _SQLITE_OPENING = threading.Lock()
 """Held while a SQLite connection is opened, looked at and perhaps closed again.
 
-What a connection could only open for reading, the next one of this process is handed as it is, for as long as one of
-them lives. So none may join before it is known that the first can write, and a fault ends with the fault.
+All connections of a process to a file share one `-shm`, opened by the first and closed by the last. None may join one
+that could only be opened for reading, or it would stay so long after the fault, for as long as anybody is connected.
 """
 
 # A child must not find it held by a thread that it does not have.
@@ -101,7 +101,8 @@ class Connections:
     def roll_back(self, connection: Any, why: BaseException | None = None) -> None:
         """Undo everything; a connection that cannot even do that is dropped.
 
-        So is one on which the database could not answer: whatever state that left it in, a new one has none of it.
+        So is one on which the database could not answer: SQLite opens a file that it cannot open for writing at that
+        moment for reading, and would refuse to write for as long as the connection lives.
         """
         try:
             if not is_broken(connection) and is_in_transaction(connection):

@@ -30,6 +30,11 @@ of the writers for ever. Between two pieces of a long reading lie milliseconds."
 WRITER_LOCK = 0x7072617469717565
 """Key of PostgreSQL's advisory lock of everybody who writes: identity is matched in one serialised view."""
 
+CHECKPOINT_PAGES = 4000
+"""How much is written beside the SQLite file before it is brought into it: 16 MB. A writer does that while the others
+wait, and pages that many wrote are brought over once: https://www.sqlite.org/wal.html#avoiding_excessively_large_wal_files
+"""
+
 SQLITE_ERROR, SQLITE_BUSY, SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE = 1, 5, 1555, 2067
 """Result codes: https://www.sqlite.org/rescode.html. The first one means that our SQL is wrong."""
 
@@ -115,6 +120,7 @@ def make_peewee(url: str, *, is_relaxed: bool = False, is_shared: bool = False) 
         ("busy_timeout", BUSY_MILLISECONDS),  # first: the others may have to wait
         ("journal_mode", gate.journal),
         ("synchronous", synchronous),
+        ("wal_autocheckpoint", CHECKPOINT_PAGES),
         ("foreign_keys", 1),
         ("recursive_triggers", 1),  # else INSERT OR REPLACE deletes without a trigger
     ]
@@ -153,10 +159,10 @@ def _make_durable_and_impatient(connection: psycopg.Connection[Any]) -> None:
 
 
 def _refuse_reading_only(connection: Any) -> None:
-    """Begin to write, and leave it at that.
+    """Begin to write, and leave it at that: SQLite then says if it could open `-wal` or `-shm` only for reading.
 
-    SQLite opens for reading what cannot be opened for writing at the moment, the log and its index included, and says
-    nothing: https://sqlite.org/src/file/src/os_unix.c, `unixOpen` and `unixOpenSharedMemory`.
+    It does that where one cannot be opened for writing at the moment, and keeps it until it is closed:
+    https://sqlite.org/src/file/src/os_unix.c, `unixOpen` and `unixOpenSharedMemory`.
     """
     connection.execute("PRAGMA busy_timeout = 0")
     try:

@@ -17,7 +17,6 @@ from registry.domain.job_pieces import Open, Piece
 _PLAIN = (
     *("mark", "is_released", "had_begun", "nodes", "devices", "step", "durable", "attempts", "started_at", "ended_at"),
 )
-_PIECES = ("pending", "charged")
 _WORDS: Mapping[str, Any] = {
     "kind": JobEventKind,
     "reason": PauseReason,
@@ -32,7 +31,7 @@ _DEFAULTS = {one.name: one.default for one in fields(JobEvent)}
 def dump_fold(fold: Fold) -> str:
     """Write a fold whose `delta` was taken out of it."""
     said: dict[str, Any] = {name: getattr(fold, name) for name in _PLAIN}
-    said |= {name: getattr(fold, name) for name in (*_PIECES, "open", "pace", "idle", "interrupted")}
+    said |= {name: getattr(fold, name) for name in ("pending", "charged", "open", "pace", "idle", "interrupted")}
     said |= {"phase": fold.phase, "cause": fold.cause, "outcome": fold.outcome}
     return json.dumps(said, separators=(",", ":"))
 
@@ -44,7 +43,8 @@ def load_fold(text: str) -> Fold:
     interrupted, outcome = said["interrupted"], said["outcome"]
     return Fold(
         **{name: said[name] for name in _PLAIN},
-        **{name: [_piece(one) for one in said[name]] for name in _PIECES},
+        pending=[_piece(one) for one in said["pending"]],
+        charged=[_piece(one) for one in said["charged"]],
         phase=Phase(said["phase"]),
         cause=Cause(said["cause"]),
         outcome=Outcome(outcome) if outcome else None,

@@ -93,14 +93,35 @@ def find_by_key(snapshot: Snapshot, job_id: str, failed_at: datetime) -> Record 
     return record_of(row) if row else None
 
 
-def near(snapshot: Snapshot, node: str, first_at: datetime, last_at: datetime) -> list[str]:
-    """Return the ids of the failures that something which happened on a node between two times may have to do with."""
-    rows = snapshot.all(
-        "SELECT w.job_failure FROM job_failure_node w WHERE w.node = ? AND w.until_at >= ? AND w.from_at <= ? "
-        "ORDER BY w.job_failure",
+def near(snapshot: Snapshot, node: str, first_at: datetime, last_at: datetime) -> list[tuple[str, int]]:
+    """Return the failures that something which happened on a node between two times may have to do with.
+
+    Each with the number of signals that were told of it.
+    """
+    rows: list[tuple[str, int]] = snapshot.all(
+        "SELECT w.job_failure, j.signals FROM job_failure_node w JOIN job_failure j ON j.id = w.job_failure "
+        "WHERE w.node = ? AND w.until_at >= ? AND w.from_at <= ? ORDER BY w.job_failure",
         (node, to_micros(first_at), to_micros(last_at)),
     )
-    return [row[0] for row in rows]
+    return rows
+
+
+def set_due(tx: Transaction, id_: str, because: str) -> None:
+    """Note that a failure is to be judged anew, and why."""
+    tx.execute("UPDATE job_failure SET due = ? WHERE id = ?", (because, id_))
+
+
+def list_due(snapshot: Snapshot, limit: int) -> list[tuple[str, str]]:
+    """Return the failures that are to be judged anew, those that were told first, each with the reason."""
+    rows: list[tuple[str, str]] = snapshot.all(
+        f"SELECT j.id, j.due FROM job_failure j WHERE j.due IS NOT NULL ORDER BY j.id LIMIT {limit:d}"
+    )
+    return rows
+
+
+def set_done(tx: Transaction, id_: str) -> None:
+    """Note that a failure was judged by all that is on record."""
+    tx.execute("UPDATE job_failure SET due = NULL WHERE id = ?", (id_,))
 
 
 def history_of(snapshot: Snapshot, id_: str) -> list[Given]:
@@ -113,7 +134,10 @@ def history_of(snapshot: Snapshot, id_: str) -> list[Given]:
 
 def insert_record(tx: Transaction, record: Record, verdict: Verdict, window: tuple[datetime, datetime]) -> None:
     """Write a failure with its nodes, its window and its first verdict. Raises Duplicate for a key that is there."""
-    tx.execute(f"INSERT INTO job_failure ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})", _cells(record))
+    tx.execute(
+        f"INSERT INTO job_failure ({', '.join(_NAMES)}, signals) VALUES ({', '.join('?' * (len(_NAMES) + 1))})",
+        (*_cells(record), len(record.job.signals)),
+    )
     _write_nodes(tx, record, window)
     _write_verdict(tx, record, verdict, "told")
 
@@ -124,7 +148,8 @@ def update_record(
     """Put a later verdict in force; with a `window`, what was told of the job is another, too."""
     cells = dict(zip(_NAMES, _cells(record), strict=True))
     changes = ", ".join(f"{name} = ?" for name in _NAMES[1:])
-    tx.execute(f"UPDATE job_failure SET {changes} WHERE id = ?", (*(cells[name] for name in _NAMES[1:]), record.id))
+    values = (*(cells[name] for name in _NAMES[1:]), len(record.job.signals), record.id)
+    tx.execute(f"UPDATE job_failure SET {changes}, signals = ?, due = NULL WHERE id = ?", values)
     if window is not None:
         tx.execute("DELETE FROM job_failure_node WHERE job_failure = ?", (record.id,))
         _write_nodes(tx, record, window)

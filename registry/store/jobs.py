@@ -19,7 +19,8 @@ from registry.store.fold_column import dump_event, dump_fold, dump_totals, load_
 class Job:
     """A job as its messages left it. `last_at` is the time of the latest of them, by the job's own clock.
 
-    `fold` is what they amount to, and `totals` the sums of its ledger. Rows of `BRIEF` have an empty fold.
+    `fold` is what they amount to, `totals` the sums of its ledger, and `events` how many are kept. Those up to
+    `sealed_at` are not, and `base` is what they amounted to. Rows of `BRIEF` have no base and an empty fold.
     """
 
     id: str
@@ -36,15 +37,17 @@ class Job:
     last_at: datetime
     events: int
     totals: Ledger
+    sealed_at: datetime | None
+    base: str | None
     fold: Fold
 
 
 _NAMES = tuple(one.name for one in fields(Job))
 COLUMNS = ", ".join(f"j.{name}" for name in _NAMES)
-BRIEF = COLUMNS.replace("j.fold", "NULL")
+BRIEF = COLUMNS.replace("j.base", "NULL").replace("j.fold", "NULL")
 """The same without the fold, which may be long and which lists do not show."""
 
-_TIMES = ("recorded_at", "started_at", "ended_at", "last_at")
+_TIMES = ("recorded_at", "started_at", "ended_at", "last_at", "sealed_at")
 
 
 def job_of(row: Row) -> Job:
@@ -52,7 +55,13 @@ def job_of(row: Row) -> Job:
     values = dict(zip(_NAMES, row, strict=True))
     for name in _TIMES:
         values[name] = from_micros(values[name])
-    return Job(**{**values, "totals": load_totals(values["totals"]), "fold": load_fold(values["fold"]) if values["fold"] else Fold()})
+    return Job(
+        **{
+            **values,
+            "totals": load_totals(values["totals"]),
+            "fold": load_fold(values["fold"]) if values["fold"] else Fold(),
+        }
+    )
 
 
 def find_job(snapshot: Snapshot, job_id: str) -> Job | None:
@@ -79,6 +88,8 @@ def new_job(tx: Transaction, job_id: str, reporter: str) -> Job:
         last_at=from_micros(0),
         events=0,
         totals=Ledger(),
+        sealed_at=None,
+        base=None,
         fold=fold,
     )
 
@@ -112,10 +123,51 @@ def bodies_of(snapshot: Snapshot, job: Job, event_ids: Iterable[str]) -> dict[st
     return found
 
 
-def list_events(snapshot: Snapshot, job: Job) -> list[JobEvent]:
-    """Return all messages of a job, in no order."""
-    rows = snapshot.all("SELECT event_id, at, body FROM job_event WHERE job = ?", (job.id,))
+def list_events(snapshot: Snapshot, job: Job, *, after: int) -> list[JobEvent]:
+    """Return the messages of a job that are of a later time than so many microseconds, in no order."""
+    rows = snapshot.all("SELECT event_id, at, body FROM job_event WHERE job = ? AND at > ?", (job.id, after))
     return load_events((row[0], row[1], row[2]) for row in rows)
+
+
+def find_mark(snapshot: Snapshot, job: Job, *, before: int) -> Fold:
+    """Return what the messages up to a time before that one amount to: the newest mark, or what is sealed."""
+    row = snapshot.one("SELECT fold FROM job_mark WHERE job = ? AND at < ? ORDER BY at DESC LIMIT 1", (job.id, before))
+    text = row[0] if row else job.base
+    return load_fold(text) if text else Fold()
+
+
+def drop_marks(tx: Transaction, job: Job, *, since: int) -> None:
+    """Forget the marks that do not know of a message at that time."""
+    tx.execute("DELETE FROM job_mark WHERE job = ? AND at >= ?", (job.id, since))
+
+
+def save_mark(tx: Transaction, job: Job) -> None:
+    """Keep what the messages amount to by now."""
+    tx.execute(
+        "INSERT INTO job_mark (job, at, recorded_at, fold) VALUES (?, ?, ?, ?) ON CONFLICT (job, at) DO UPDATE "
+        "SET fold = excluded.fold, recorded_at = excluded.recorded_at",
+        (job.id, job.fold.mark, to_micros(tx.now), dump_fold(job.fold)),
+    )
+
+
+def find_sealable(snapshot: Snapshot, recorded_before: datetime, limit: int) -> list[tuple[str, int]]:
+    """Return the newest mark of each of so many jobs that was made before a time: our id of the job, and `at`."""
+    rows = snapshot.all(
+        f"SELECT job, MAX(at) FROM job_mark WHERE recorded_at < ? GROUP BY job ORDER BY job LIMIT {limit:d}",
+        (to_micros(recorded_before),),
+    )
+    return [(row[0], int(row[1])) for row in rows]
+
+
+def seal(tx: Transaction, row_id: str, at: int) -> None:
+    """Let go of the messages up to a mark, and keep what they amounted to."""
+    tx.execute(
+        "UPDATE job SET sealed_at = ?, base = (SELECT m.fold FROM job_mark m WHERE m.job = job.id AND m.at = ?), "
+        "events = events - (SELECT COUNT(*) FROM job_event e WHERE e.job = job.id AND e.at <= ?) WHERE id = ?",
+        (at, at, at, row_id),
+    )
+    for table in ("job_event", "job_mark"):
+        tx.execute(f"DELETE FROM {table} WHERE job = ? AND at <= ?", (row_id, at))
 
 
 def insert_events(tx: Transaction, job: Job, events: Sequence[JobEvent]) -> None:

@@ -25,6 +25,9 @@ FINE_WINDOW_SECONDS = 6 * 3600
 KEPT = {BUCKET: timedelta(days=2), HOUR: timedelta(days=400)}
 """How long rows are kept: an objective looks back for 366 days at most."""
 
+_COARSE = 1000
+"""Device-time is added up in milliseconds: a year of a million devices is more microseconds than 64 bits hold."""
+
 _JOBS = (
     "INSERT INTO job_tally (width, at, size, kind, cause, micros, node_micros, device_micros, interruptions) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (width, at, size, kind, cause) DO UPDATE SET "
@@ -73,13 +76,14 @@ def add_jobs(tx: Transaction, delta: Mapping[Slot, Amount]) -> None:
 def sum_jobs(snapshot: Snapshot, now: datetime, seconds: int) -> Ledger:
     """Return where the time of all jobs went in a window up to now, by size class, kind and cause."""
     rows = snapshot.all(
-        "SELECT size, kind, cause, SUM(micros), SUM(node_micros), SUM(device_micros), SUM(interruptions) "
+        "SELECT size, kind, cause, SUM(micros), SUM(node_micros), SUM(device_micros / 1000), SUM(interruptions) "
         "FROM job_tally WHERE width = ? AND at >= ? GROUP BY size, kind, cause",
         _since(now, seconds),
     )
     found = Ledger()
-    for size, kind, cause, *sums in rows:
-        found.put(slot_of(0, int(size), kind, cause or None), Amount(*map(int, sums)))
+    for size, kind, cause, micros, nodes, devices, count in rows:
+        amount = Amount(int(micros), int(nodes), int(devices) * _COARSE, int(count))
+        found.put(slot_of(0, int(size), kind, cause or None), amount)
     return found
 
 
@@ -116,12 +120,12 @@ def add_capacity(tx: Transaction, seen: Mapping[tuple[str, Place], Capacity], mi
 def sum_capacity(snapshot: Snapshot, now: datetime, seconds: int) -> dict[Place, Capacity]:
     """Return where the time of all nodes went in a window up to now."""
     rows = snapshot.all(
-        "SELECT state, cause, SUM(node_micros), SUM(device_micros) FROM capacity_tally "
+        "SELECT state, cause, SUM(node_micros), SUM(device_micros / 1000) FROM capacity_tally "
         "WHERE width = ? AND at >= ? GROUP BY state, cause",
         _since(now, seconds),
     )
     return {
-        Place(CapacityState(state), Cause(cause) if cause else None): Capacity(int(nodes), int(devices))
+        Place(CapacityState(state), Cause(cause) if cause else None): Capacity(int(nodes), int(devices) * _COARSE)
         for state, cause, nodes, devices in rows
     }
 

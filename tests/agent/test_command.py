@@ -100,9 +100,10 @@ FOREIGN = {"Content-Type": "application/json"}
     [
         (Answer(404, {"code": 404, "message": "no route"}, FOREIGN), 20),
         (Answer(200, {"status": "ok"}), 20),
+        (Answer(404, {"code": "not_found", "detail": "there is no such address here"}), 20),
         (Answer(409, {"code": "instance_superseded", "detail": "i-2 came after."}), 14),
     ],
-    ids=["foreign", "ok", "superseded"],
+    ids=["foreign", "ok", "another address", "superseded"],
 )
 def test_one_round_ends_with_what_the_answer_is_worth(machine: FakeMachine, answer: Answer, code: int) -> None:
     with scripted(answer) as server:
@@ -111,6 +112,17 @@ def test_one_round_ends_with_what_the_answer_is_worth(machine: FakeMachine, answ
     left = json.loads(machine.decision.read_text())
     assert (done.returncode, left["admitted"], left["exit_code"]) == (code, False, code), done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is full")
+def test_a_log_that_takes_nothing_ends_no_round(machine: FakeMachine) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = machine.command("node-a", "--once")
+        done = subprocess.run(command, env=machine.environment(**SERVER), stdout=full, stderr=full, check=False)
+
+    assert done.returncode == 20
+    assert '"no_decision"' in machine.decision.read_text()
 
 
 @pytest.mark.slow

@@ -187,20 +187,7 @@ def a_story(admin: Asker, node: Asker, clock: Clock) -> Iterator[tuple[str, str,
     yield post("/v1/nodes/node-a/maintenance", until)
     yield post("/v1/tokens", {"role": "auditor", "name": "x"})
     yield post("/v1/join", {"node": "node-x", "provider_id": "i-x"})
-    at = "2026-11-29T11:00:0{}Z".format
-    begun = {"event_id": "e-1", "kind": "started", "at": at(0), "nodes": ["node-a"], "devices": 2}
-    stopped = {"event_id": "e-2", "kind": "interrupted", "at": at(9), "cause": "hardware"}
-    yield post(
-        "/v1/jobs/job-1/events", {"events": [begun, stopped, {**begun, "event_id": "e-3", "at": at(5), "step": 1}]}
-    )
-    told = {"job_id": "j-1", "nodes": ["node-a"], "started_at": "2026-11-29T06:00:00Z", "log_excerpt": "KeyError: 'x'"}
-    told |= {"failed_at": "2026-11-29T12:00:00Z", "signals": [{"kind": "hang", "at": "2026-11-29T11:59:00Z"}]}
-    yield post("/v1/job-failures", told)
-    yield get("/v1/job-failures")
-    yield get(f"/v1/job-failures/{admin.get('/v1/job-failures').json['items'][0]['id']}")
-    yield get("/v1/jobs")
-    yield get("/v1/jobs/job-1")
-    yield get("/v1/slo")
+    yield from a_jobs_story(admin)
     for noun in ("nodes", "devices", "failures", "quarantines", "conflicts", "events", "profiles", "tokens"):
         yield get(f"/v1/{noun}")
     for noun in ("failures", "quarantines", "conflicts"):
@@ -215,6 +202,18 @@ def a_story(admin: Asker, node: Asker, clock: Clock) -> Iterator[tuple[str, str,
     yield get("/health/ready")
     yield post("/v1/quarantines/release", {"targets": hold["targets"], "reason": "x"})
     yield post("/v1/nodes/node-a/retire", {})
+
+
+def a_jobs_story(admin: Asker) -> Iterator[tuple[str, str, Any]]:
+    """Let a job tell of itself, and ask what became of it."""
+    at = "2026-11-29T11:00:0{}Z".format
+    begun = {"event_id": "e-1", "kind": "started", "at": at(0), "nodes": ["node-a"], "devices": 2}
+    stopped = {"event_id": "e-2", "kind": "interrupted", "at": at(9), "cause": "hardware"}
+    refused = {**begun, "event_id": "e-3", "at": at(5), "step": 1}
+    path = "/v1/jobs/job-1/events"
+    yield "post", path, admin.post(path, json={"events": [begun, stopped, refused]})
+    for path in ("/v1/jobs", "/v1/jobs/job-1", "/v1/slo"):
+        yield "get", path, admin.get(path)
 
 
 def close(schema: Any) -> Any:

@@ -55,12 +55,15 @@ def known(admin: Asker, node: Asker, clock: Clock, token: Callable[..., str]) ->
     fault = {"failure_id": "f-1", "device": SERIALS[0], "code": "xid_79", "occurred_at": "2026-11-29T12:00:00Z"}
     failure = admin.post("/v1/failures", json=fault).json["items"][0]["failure"]["id"]
     hold = admin.get("/v1/quarantines").json["items"][0]["id"]
+    begun = {"event_id": "e-1", "kind": "started", "at": "2026-11-29T11:00:00Z", "nodes": ["node-a"], "devices": 2}
+    assert admin.post("/v1/jobs/job-1/events", json={"events": [begun]}).status_code == 201
     return {
         "node": "node-a",
         "ref": SERIALS[1],
         "name": "tiny",
         "failure": failure,
         "quarantine_id": hold,
+        "job": "job-1",
         "token": spare,
         "file": "page.js",
     }

@@ -23,6 +23,7 @@ from registry.domain.reports import (
     Report,
     ReportedFailure,
 )
+from tests.collectors.adapters import Efa, ibv_devinfo
 
 SCALARS = {"report_id": "r-1", "boot_id": "b-1", "provider_id": "i-1", "profile": "p5.48xlarge"}
 EFA = {"kind": "efa", "vendor": "amazon", "slot": "0000:50:00.0", "name": "rdmap80s0"}
@@ -220,6 +221,19 @@ def test_a_part_may_come_as_a_file_or_as_a_field_in_any_order() -> None:
 
     assert as_file == as_field
     assert as_file.raw["nvidia_smi_list"] == LIST
+
+
+def test_a_field_that_a_shell_took_the_last_line_end_from_is_not_taken_for_cut_off() -> None:
+    """`-F ibv_devinfo="$(ibv_devinfo -v)"` sends none."""
+    printed = ibv_devinfo(Efa(0), Efa(1)).rstrip(b"\n")
+
+    as_field = taken_apart({"ibv_devinfo": printed.decode(), "zone": "a"})
+    as_file = taken_apart({"ibv_devinfo": (BytesIO(printed), "adapters.txt"), "zone": "a"})
+
+    assert len(report(dict(as_field.raw)).entries or ()) == 2
+    assert as_field.raw["zone"] == b"a"
+    with pytest.raises(PartUnreadable, match="cut off"):
+        report(dict(as_file.raw))
 
 
 def test_the_digest_knows_where_one_part_ends() -> None:

@@ -4,9 +4,12 @@
 `python -m tests.bench.blame` prints precision and recall for every cause, and the table of what was taken for what.
 
 The set in `incidents/` was made by hand from published accounts; each names its own. It was written before the rules
-were, and a third of it, chosen by a hash of the id, was run for the first time when they were done (`unseen`).
-Both are by one author, so the figures say that the rules do what was meant, not how often an account of tomorrow
-will be of a sort that nobody thought of.
+were, and a third of it, chosen by a hash of the id, was run for the first time when they were done (`unseen`). That
+first run blamed hardware rightly in 11 of 12 and users in 19 of 19: it showed that a driver which hangs makes tools say
+that they do not reach the device, which was mended. Set and rules are by one author, so a third set (`afterwards`) was
+retold from threads that were read when the rules were done, in the words of their logs. Its first run blamed nobody
+wrongly (hardware 5 of 5, users 1 of 1; 18 of 28 undecided, of which 9 are) and left 63 neighbours of a broken link out
+of a retry. What it taught was then added, so that no figure below is blind any more.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ from registry.domain.policy import Policy
 from registry.domain.times import parse_rfc3339 as time_of
 
 INCIDENTS = Path(__file__).parent / "incidents"
+AFTERWARDS = INCIDENTS / "afterwards"
 CAUSES = ("hardware", "driver", "platform", "user", "undecided")
 _CHANGES = {"silent_since": NodeChange.SILENT, "booted_at": NodeChange.BOOTED, "replaced_at": NodeChange.REPLACED}
 
@@ -83,9 +87,9 @@ class Score:
         return self.right / self.are if self.are else 1.0
 
 
-def load_incidents() -> list[Incident]:
-    """Read the set, in the order of the files."""
-    return [_incident(one) for path in sorted(INCIDENTS.glob("*.json")) for one in json.loads(path.read_text())]
+def load_incidents(folder: Path = INCIDENTS) -> list[Incident]:
+    """Read a set, in the order of the files."""
+    return [_incident(one) for path in sorted(folder.glob("*.json")) for one in json.loads(path.read_text())]
 
 
 def said_of(incident: Incident) -> Verdict:
@@ -183,11 +187,12 @@ def _fault(raw: dict[str, Any], number: int) -> Fault:
 
 
 def main(names: Sequence[str]) -> None:
-    """Print the figures: of the seen two thirds, of the unseen third, or of both by default."""
+    """Print the figures of the parts that are named, by default of all: seen, unseen, afterwards."""
     incidents = load_incidents()
     for title, part in (
         ("seen", [one for one in incidents if not one.is_unseen]),
         ("unseen", [one for one in incidents if one.is_unseen]),
+        ("afterwards", load_incidents(AFTERWARDS)),
     ):
         if not names or title in names:
             print(report(title, part), end="\n\n")

@@ -53,9 +53,9 @@ def rate(engine: str, size: Size, data: Path, seconds: float, per_second: float,
     kept = load.kept(engine, [size], data, PEPPER.encode())
     with kept as ((url,), _), folder() as here, server(url, here, {}) as running:
         reports = max(1, int(seconds * per_second))
-        _show(fleet_rate.shown(fleet_rate.run(running.url, size.nodes, reports, per_second)))
+        _show(fleet_rate.shown(fleet_rate.run(running, size.nodes, reports, per_second)))
         if is_ramp:
-            held = fleet_rate.highest_held(running.url, size.nodes, RAMP_SECONDS, P99_MAX_SECONDS)
+            held = fleet_rate.highest_held(running, size.nodes, RAMP_SECONDS, P99_MAX_SECONDS)
             _show([("highest rate held", f"{held} a second")])
 
 

@@ -22,6 +22,7 @@ from operator import attrgetter
 from tests.bench import machine
 from tests.bench.generator import ask_for
 from tests.bench.open_loop import Heard, OpenLoop, Shot
+from tests.bench.serving import Running, cpu_seconds
 
 RATE = 417
 """Reports a second: 12,500 nodes, one each in 30 seconds."""
@@ -39,9 +40,13 @@ ID = "the-id-of-the-report"
 
 @dataclass(slots=True)
 class Rated:
-    """What came of it. Times are seconds from when a request was to be sent; an answer that never came counts, too."""
+    """What came of it. Times are seconds from when a request was to be sent; an answer that never came counts, too.
+
+    `server_cpu` is how many cores the server's processes used, those of PostgreSQL aside.
+    """
 
     seconds: float = 0.0
+    server_cpu: float = 0.0
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)
     took: dict[str, list[float]] = field(default_factory=lambda: {REPORT: [], ASK: []})
     generator_late: list[float] = field(default_factory=list)
@@ -68,7 +73,7 @@ def share(values: list[float], part: float) -> float:
 
 
 def run(
-    url: str, nodes: int, reports: int, rate: float = RATE, tick: Callable[[int], object] = lambda _: None
+    running: Running, nodes: int, reports: int, rate: float = RATE, tick: Callable[[int], object] = lambda _: None
 ) -> Rated:
     """Let `nodes` nodes send so many reports at so many a second, and ask for admissions meanwhile."""
     rated = Rated()
@@ -92,15 +97,17 @@ def run(
         Shot(number / ASK_RATE, ASK, number % nodes, _ask(number % nodes))
         for number in range(int(reports / rate * ASK_RATE))
     )
-    rated.seconds = OpenLoop(url, hear).run(heapq.merge(told, asked, key=attrgetter("at")))
+    used = cpu_seconds(running.pid)
+    rated.seconds = OpenLoop(running.url, hear).run(heapq.merge(told, asked, key=attrgetter("at")))
+    rated.server_cpu = (cpu_seconds(running.pid) - used) / rated.seconds
     return rated
 
 
-def highest_held(url: str, nodes: int, seconds: float, p99_max: float) -> int:
+def highest_held(running: Running, nodes: int, seconds: float, p99_max: float) -> int:
     """Raise the rate until reports come late or admissions are slow; returns the highest that was held, or 0."""
     held = 0
     for rate in itertools.count(RATE, 100):
-        rated = run(url, nodes, int(rate * seconds), rate)
+        rated = run(running, nodes, int(rate * seconds), rate)
         if not rated.is_held or share(rated.took[ASK], 0.99) >= p99_max:
             return held
         held = rate
@@ -142,4 +149,5 @@ def shown(rated: Rated) -> Iterator[tuple[str, str]]:
     for sort, took in rated.took.items():
         times = ", ".join(f"p{part * 100:g} {share(took, part) * 1000:.1f}" for part in (0.5, 0.9, 0.99, 0.999, 1.0))
         yield f"{sort}, ms", times
+    yield "cores used by the server", f"{rated.server_cpu:.2f}"
     yield "generator late, ms", f"p99 {share(rated.generator_late, 0.99) * 1000:.1f}"

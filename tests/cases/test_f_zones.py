@@ -85,3 +85,34 @@ def test_a_line_that_no_zone_can_make_newer_than_the_release_is_old(world: World
         decision = look(world, human(before - timedelta(minutes=10), xid(79, 2)))["admission"]
 
     assert "device_quarantined" not in codes(decision)
+
+
+@one_engine
+@pytest.mark.parametrize("code", [999, 48], ids=["hold", "quarantine"])
+def test_a_new_fault_west_of_utc_is_not_settled_by_what_a_person_did_before_it(world: World, code: int) -> None:
+    bring_up(world)
+    look(world, at(world.clock.now, xid(79, 2)))
+    release_all(world)
+    for _ in range(2):
+        decision = look(world)["admission"]
+    assert decision["admitted"] is True
+    line = human(world.clock.now + WEST, xid(code, 2))
+
+    for _ in range(3):
+        decision = look(world, line)["admission"]
+
+    assert "check_failing" in codes(decision)
+
+
+@one_engine
+def test_an_old_line_without_a_zone_is_settled_by_a_release_though_it_is_told_only_then(world: World) -> None:
+    bring_up(world)
+    before = world.clock.now
+    look(world, at(before, xid(79, 2)))
+    world.clock.advance(15 * 3_600)
+    release_all(world)
+
+    for _ in range(2):
+        decision = look(world, human(before, xid(999, 2)))["admission"]
+
+    assert "check_failing" not in codes(decision)

@@ -76,6 +76,9 @@ def test_an_error_that_the_driver_mended_is_history_and_no_hindrance(world: Worl
     assert answer["admission"]["admitted"] is True
     assert world.on()[5]["readings"]["ecc_aggregate_uncorrected"] == errors
     assert {one["name"]: one["status"] for one in world.show()["checks"]}["gpu.ecc"] == "warn"
+    (told,) = [one["data"] for one in world.events("check.changed") if one["data"]["check"] == "gpu.ecc"]
+    assert (told["from"], told["to"], [one["status"] for one in told["findings"]]) == (None, "warn", ["warn"])
+    assert world.events("failure.recorded", "quarantine.opened") == []
 
 
 @one_engine

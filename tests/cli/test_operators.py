@@ -46,6 +46,12 @@ DOCUMENTS = [
     ("job", "report", "job-1", "started", "--node", "node-a", "--devices", "8"),
     ("job", "list"),
     ("job", "show", "no-such-job"),
+    (
+        *("job-failure", "add", "--job-id", "job-1", "--node", "node-a", "--started-at", "2026-11-01T06:00:00Z"),
+        *("--failed-at", "2026-11-01T12:00:00Z"),
+    ),
+    ("job-failure", "list"),
+    ("job-failure", "show", "no-such-id"),
     ("slo",),
     ("conflict", "list"),
     ("conflict", "show", "no-such-id"),

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -141,6 +142,22 @@ def test_a_gpu_tool_without_a_whole_answer_is_4_even_for_a_node_that_was_admitte
 
     assert ran.code == 4, ran
     assert "nvidia" in ran.out
+
+
+def test_a_gpu_that_the_tool_cannot_reach_is_held_though_nothing_else_is_printed(
+    host: Host, service: LiveService
+) -> None:
+    assert host.boot(*LONG).code == 0
+    lost = host.machine.gpus[2]
+    place = host.machine.slot_of(lost)
+    host.tool("nvidia-smi", f"echo 'Unable to determine the device handle for GPU{place}: Unknown Error'; exit 255")
+
+    ran = host.boot()
+
+    assert ran.code == 10, ran
+    assert "device_quarantined" in ran.out
+    (failure,) = failure_pages.list_failures(service.standing.database, {"node": host.node}, EVERYTHING).items
+    assert failure["serial"] == lost.serial
 
 
 def test_a_tool_that_hangs_is_killed_and_is_4(host: Host, tmp_path: Path) -> None:
@@ -412,24 +429,19 @@ def test_one_that_is_told_to_end_leaves_nothing_behind_either(host: Host, sign: 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("is_silent", [False, True], ids=["between two rounds", "while a server is silent"])
 def test_told_to_end_it_ends_at_once_and_what_it_started_with_it(host: Host, shell: str, is_silent: bool) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+    for tool in ("curl", "sleep"):
+        host.tool(tool, f'echo $$ >>"$0.pids"\nexec {shutil.which(tool)} "$@"')
+    with socket.create_server(("127.0.0.1", 0)) as silent, ExitStack() as stack:
         if is_silent:
             host.url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        host.tool("curl", f'echo $$ >>"$0.pids"\nexec {shutil.which("curl")} "$@"')
-        host.tool("sleep", f'echo $$ >>"$0.pids"\nexec {shutil.which("sleep")} "$@"')
-        options = host.options("--wait", "5m", "--gap", "50")
-        process = subprocess.Popen(
-            host.command(*options, host.node, shell=shell),
-            cwd=host.folder,
-            env=host.environment,
-            stderr=subprocess.PIPE,
-            text=True,
+        command = host.command(*host.options("--wait", "5m", "--gap", "50"), host.node, shell=shell)
+        process = stack.enter_context(
+            subprocess.Popen(command, cwd=host.folder, env=host.environment, stderr=subprocess.PIPE, text=True)
         )
         if is_silent:
-            silent.accept()
-        else:
-            assert process.stderr is not None
-            process.stderr.readline()
+            stack.enter_context(silent.accept()[0])
+        elif process.stderr is not None:
+            process.stderr.readline()  # that it waits
             time.sleep(0.3)
 
         process.terminate()

@@ -10,7 +10,7 @@ import pytest
 from registry.domain.failures import Cause
 from registry.domain.job_failures import Attribution, Earlier, HoldFact, NodeChange, Retry, Verdict
 from registry.domain.policy import Policy
-from tests.domain.blame import at, change, check, fault, job, signal, timeouts, verdict
+from tests.domain.blame import NODES, at, change, check, fault, job, signal, timeouts, verdict
 
 HARDWARE, DRIVER, PLATFORM, USER = Cause.HARDWARE, Cause.DRIVER, Cause.PLATFORM, Cause.USER
 
@@ -96,6 +96,12 @@ def test_the_first_error_counts_and_links_that_break_afterwards_are_reports_of_i
     lost = fault("xid_79", "node-c", "gpu-20", -30)
     links = [fault("xid_74", "node-c", f"gpu-{number}", -28) for number in (21, 22, 23)]
     assert verdict(faults=[lost, *links]).devices == ("gpu-20",)
+
+
+def test_of_a_rack_that_tells_of_one_link_the_device_whose_link_is_down_is_left_out() -> None:
+    down = fault("xid_149", "node-c", "gpu-20", -20)
+    others = [fault("xid_145", node, f"gpu-of-{node}", -19) for node in NODES]
+    assert verdict(faults=[down, *others]).devices == ("gpu-20",)
 
 
 def test_a_driver_that_fails_over_a_lost_device_is_not_to_blame() -> None:
@@ -255,7 +261,7 @@ def test_peers_that_point_at_two_nodes_alike_make_neither_a_suspect() -> None:
 def test_nodes_that_never_reported_are_neither_well_nor_broken() -> None:
     found = verdict(unknown=["node-x", "node-y"])
     assert found.cause is None
-    assert "2 nodes that never reported" in found.evidence[-1].what
+    assert "2 of the nodes never reported" in found.evidence[-1].what
 
 
 def test_evidence_is_told_weightiest_first_and_bounded() -> None:

@@ -38,6 +38,11 @@ HARDWARE, DRIVER, PLATFORM, USER = Cause.HARDWARE, Cause.DRIVER, Cause.PLATFORM,
         ("OSError: [Errno 122] Disk quota exceeded", USER),
         ("ModuleNotFoundError: No module named 'x'", USER),
         ("FloatingPointError: Minimum loss scale reached (0.0001).", USER),
+        ("torch.AcceleratorError: CUDA error: uncorrectable NVLink error detected during the execution", HARDWARE),
+        ("Warning  Evicted  kubelet  The node had condition: [DiskPressure].", PLATFORM),
+        ("mount.lustre: mount a@o2ib:/x at /mnt/x failed: Device or resource busy", PLATFORM),
+        ("failed call to cuInit: CUDA_ERROR_NO_DEVICE", PLATFORM),
+        ("OSError: [Errno 98] Address already in use", USER),
         ("loss is nan at step 7", None),
         ("[rank3]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)", None),
         ("NCCL error: remote process exited or there was a network error", None),
@@ -176,5 +181,5 @@ def test_signals_of_sixteen_thousand_ranks_are_read_and_told_in_one_line() -> No
     told = job(signals=tuple(signal("nccl_timeout", 0, rank=rank, node="node-a") for rank in range(16384)))
     assert len(list(read_signals(told, Places.of(told)))) == 16384
     assert [one.what for one in verdict(told).evidence] == [
-        "somebody waits: said 16384 times from 1 nodes; who waits or is cut off is a witness, not the culprit"
+        "somebody waits, times: 16384, on nodes: 1; who waits or is cut off is a witness, not the culprit"
     ]

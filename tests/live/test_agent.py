@@ -202,6 +202,35 @@ def test_what_was_spooled_in_an_earlier_boot_is_evidence_of_that_boot(
 
 
 @on_sqlite
+def test_a_boot_that_the_server_never_saw_does_not_come_back_out_of_the_spool(
+    server: LiveServer, operator: Caller, tmp_path: Path
+) -> None:
+    machine = FakeMachine(tmp_path)
+    with agent_on(server, machine, f"agent-{machine.number}") as running:
+        running.until(running.admitted)
+        address = server.url.removeprefix("http://")
+        server.kill()
+        running.end(signal.SIGKILL)
+        for waiting in (2, 4):
+            machine.boot()
+            machine.log_xid(0, 48, f"DBE (double bit error) {waiting}")
+            running.start()
+            running.until(lambda least=waiting: running.spooled() >= least)  # type: ignore[misc]
+            running.end(signal.SIGKILL)
+
+        server.start(address)
+        running.start()
+        running.until(lambda: running.spooled() == 0)
+
+        node = operator.get(f"/v1/nodes/{running.node.name}")
+        failures = walk(operator, "/v1/failures", node=running.node.name)
+        assert node["boot_id"] == machine.boot_id
+        assert [one["code"] for one in failures] == ["xid_48", "xid_48"]
+        running.until(lambda: running.decision()["decision"])
+        assert running.decision()["pass"]["because"] != "not_current"
+
+
+@on_sqlite
 def test_a_signal_to_stop_ends_it_cleanly_even_while_a_tool_hangs(running: RunningAgent) -> None:
     running.until(running.admitted)
     running.machine.hang()

@@ -142,7 +142,8 @@ class Faults:
             return self._tell(Seen(unit, code, boot, at, _is_muted(node, then)), node, then, now, is_past=is_past)
         is_muted = _is_muted(node, then)
         is_early = first is None and not is_past
-        is_blocking = look_up(code).effect.is_blocking and not is_muted
+        effect = look_up(code).effect  # with a boot that is over ends what does not outlive one
+        is_blocking = effect.is_blocking and not is_muted and (not is_past or effect is Effect.PERMANENT)
         self.unattached.append(
             Fault(
                 id_,

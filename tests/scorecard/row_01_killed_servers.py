@@ -74,4 +74,6 @@ def lost(promises: Promises, operator: Caller, auditor: Caller) -> dict[str, int
 
 
 def _named(events: list[dict[str, Any]], type_: str) -> set[str]:
-    return {subject["id"] for event in events if event["type"] == type_ for subject in event["subjects"]}
+    """The holds that events of a type speak of."""
+    subjects = [subject for event in events if event["type"] == type_ for subject in event["subjects"]]
+    return {subject["id"] for subject in subjects if subject["kind"] == "quarantine"}

@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from registry.services.audit import Held
 from tests.forgery import FORGERIES
 from tests.live.server import LiveServer
-from tests.scorecard import row_02_power_losses, row_03_admissions, row_07_forgeries, row_08_halves
+from tests.scorecard import (
+    row_02_power_losses,
+    row_03_admissions,
+    row_04_linearizable,
+    row_06_retries,
+    row_07_forgeries,
+    row_08_halves,
+)
 from tests.scorecard.ground import folder, records
 from tests.scorecard.measured import Measured, Progress
 
-ADMISSIONS, LOSSES = 3_000, 30
+ADMISSIONS, LOSSES, OPERATIONS, CHANGES = 3_000, 30, 160, 120
 
 
 def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
@@ -24,17 +32,33 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
     return Measured(len(seen), {"faults not caught": sum(not count for count in seen.values())}, seen)
 
 
-def _under_admissions(seed: int, engine: str) -> int:
+@contextmanager
+def _faulty(engine: str, fault: str) -> Iterator[LiveServer]:
     with records(engine) as url, folder() as here:
         server = LiveServer(here, url)
         server.module = "tests.scorecard.faulty"
-        server.environment["SCORECARD_FAULT"] = "a decision cache of one second"
+        server.environment["SCORECARD_FAULT"] = fault
         server.start()
         try:
-            measured = row_03_admissions.race(server, ADMISSIONS, seed, _nobody)
+            yield server
         finally:
             server.kill()
-    return measured.wrong["admissions of a held node"]
+
+
+def _under_admissions(seed: int, engine: str) -> int:
+    with _faulty(engine, "a decision cache of one second") as server:
+        return row_03_admissions.race(server, ADMISSIONS, seed, _nobody).wrong["admissions of a held node"]
+
+
+def _in_histories(seed: int, engine: str) -> int:
+    with _faulty(engine, "a decision cache of one second") as server:
+        return sum(row_04_linearizable.judge(server, OPERATIONS, seed, _nobody).wrong.values())
+
+
+def _under_retries(seed: int, engine: str) -> int:
+    with _faulty(engine, "no answers kept") as server:
+        wrong = row_06_retries.retry(server, CHANGES, seed, _nobody).wrong
+    return min(wrong["effects twice"], wrong["other bodies accepted"])
 
 
 def _under_power_losses(seed: int, engine: str) -> int:
@@ -62,5 +86,7 @@ FINDERS: dict[str, Callable[[int, str], int]] = {
     "under row 2, with synchronous=NORMAL": _under_power_losses,
     "under row 8, with no transaction": _in_halves,
     "under row 7, with no checkpoint held": _without_checkpoint,
+    "under row 4, with a decision cache of one second": _in_histories,
+    "under row 6, with no answers kept": _under_retries,
 }
 """What each fault makes the row count that must not be."""

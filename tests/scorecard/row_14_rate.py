@@ -40,6 +40,7 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
         "ms p99 of admission": int(p99 * 1000),
         "ms p50 of admission": int(share(rated.took[ASK], 0.5) * 1000),
         "ms p99 of report": int(share(rated.took[REPORT], 0.99) * 1000),
+        "per cent of a core used by the server": int(rated.server_cpu * 100),
         "ms p99 by which the generator was late": int(share(rated.generator_late, 0.99) * 1000),
         "reports a second, the highest rate held": held,
     }
@@ -48,7 +49,7 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
 
 def _measure(url: str, here: Path, size: Size, n: int, progress: Progress) -> tuple[fleet_rate.Rated, int]:
     with server(url, here, {}) as running:
-        rated = fleet_rate.run(running.url, size.nodes, n, tick=progress)
+        rated = fleet_rate.run(running, size.nodes, n, tick=progress)
         if n < FLEET_FROM:
             return rated, 0
-        return rated, fleet_rate.highest_held(running.url, size.nodes, RAMP_SECONDS, P99_MAX_SECONDS)
+        return rated, fleet_rate.highest_held(running, size.nodes, RAMP_SECONDS, P99_MAX_SECONDS)

@@ -95,7 +95,7 @@ ROWS = (
         run=row_04_linearizable.run,
     ),
     Row(
-        5, "seeded faults", "seeded faults that the other rows do not catch", 4, 4, SQLITE, run=row_05_seeded_faults.run
+        5, "seeded faults", "seeded faults that the other rows do not catch", 6, 6, SQLITE, run=row_05_seeded_faults.run
     ),
     Row(
         6,

@@ -61,9 +61,9 @@ def events(fleet: Fleet) -> list[tuple[str, str]]:
     ]
 
 
-def work(fleet: Fleet) -> None:
+def work(fleet: Fleet, *, afresh: bool = False) -> None:
     """What the worker does in one of its rounds."""
-    escalate(fleet.db, policy=fleet.policy, now=fleet.clock.now)
+    escalate(fleet.db, policy=fleet.policy, now=fleet.clock.now, afresh=afresh)
 
 
 def test_a_failing_check_holds_at_once_and_drains_after_its_tolerance(fleet: Fleet) -> None:
@@ -207,6 +207,20 @@ def test_the_tolerance_of_a_condition_is_the_policys(fleet: Fleet) -> None:
     go_on(fleet, 60, checks=checks)
 
     assert [(name, status) for name, status, _ in brief(fleet)] == [("gpu.ecc", "failure"), ("gpu.xid", "problem")]
+
+
+def test_another_policy_is_told_by_a_worker_that_begins_afresh(fleet: Fleet) -> None:
+    fleet.policy = Policy(conditions=(Tolerance("gpu.ecc", never=True),))
+    fleet.report(checks=failing(uuid(0)))
+    go_on(fleet, 120, checks=failing(uuid(0)))
+    work(fleet)
+    assert events(fleet) == [("opened", "gpu.ecc")]
+
+    fleet.policy = Policy(condition_accelerated_seconds=60)
+    assert brief(fleet) == [("gpu.ecc", "failure", serial(0))]
+    work(fleet, afresh=True)
+
+    assert events(fleet) == [("opened", "gpu.ecc"), ("failed", "gpu.ecc")]
 
 
 # --- what is left out -------------------------------------------------------------------------------------------------

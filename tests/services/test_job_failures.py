@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from registry.domain.reports import CheckResult, CheckStatus, ReportedFailure
 from registry.services.failures import record_failures, withdraw_failure
 from registry.services.history import list_events
 from registry.services.job_failures import judge_job_failure, list_job_failures, show_job_failure
+from registry.services.job_revisions import SIGNALS_IN_PASSING, judge_due
 from registry.services.life import beat
 from registry.services.nodes import set_maintenance
 from tests.fleet import ALICE, CLEAN_GPU, EVERYTHING, Fleet, gpu, passing, serial
@@ -138,6 +140,30 @@ def test_a_fault_that_comes_later_revises_the_verdict_with_its_event(two: Fleet)
     assert revised["data"]["devices"][0]["node"] == "node-b"
 
 
+def test_a_job_of_many_signals_is_judged_anew_by_the_worker(two: Fleet) -> None:
+    at = two.clock.now
+    told = tuple(Signal("nccl_timeout", at, rank, "node-a") for rank in range(SIGNALS_IN_PASSING + 1))
+    _, first = fail(two, at=at, signals=told)
+    two.clock.advance(60)
+    two.fail("xid_79", device=serial(5), occurred_at=at)
+    assert show_job_failure(two.db, first["id"])["revision"] == 1
+
+    for _ in range(2):
+        judge_due(two.db, policy=two.policy, now=two.clock.now)
+
+    found = show_job_failure(two.db, first["id"])
+    assert (found["revision"], found["cause"]) == (2, "hardware")
+    assert found["history"][-1]["because"] == "a fault was recorded"
+
+
+def test_of_many_that_tell_of_one_failure_at_once_one_is_the_first(two: Fleet) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda _: fail(two, exit_code=1)[0], range(8)))
+
+    assert sorted(outcomes) == ["already_judged"] * 7 + ["judged"]
+    assert len(events(two)) == 1
+
+
 def test_a_fault_outside_the_window_revises_nothing(two: Fleet) -> None:
     fail(two)
     two.clock.advance(3600)
@@ -220,7 +246,7 @@ def test_a_node_that_never_reported_is_told_and_made_no_record(two: Fleet) -> No
 
     assert "ghost" in found["evidence"][-1]["what"]
     assert [one["what"] for one in fail(two, "job-2", nodes=("ghost",))[1]["evidence"]] == [
-        "nothing is known of 1 nodes that never reported: ghost"
+        "1 of the nodes never reported, and nothing is known of them: ghost"
     ]
 
 

@@ -17,8 +17,9 @@ from registry.domain.goodput import Ledger
 from registry.domain.job_events import JobEvent, JobEventKind, Outcome, PauseReason, Unit
 from registry.domain.policy import Policy
 from registry.services import jobs
-from registry.services.jobs import list_jobs, record_job_events, show_job
+from registry.services.jobs import list_jobs, record_job_events, seal_old, show_job
 from registry.services.pages import PageRequest
+from registry.store import jobs as store
 from registry.store import tallies
 from registry.store.database import Database, open_database, to_micros
 from tests.clock import NOON, Clock
@@ -233,3 +234,79 @@ def test_how_many_come_at_once_says_nothing(db: Database, size: int) -> None:
     tell(db, *STORY, job="whole")
 
     assert found["badput"] == page(db, "whole")["badput"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_marks_on_the_way_change_no_answer(db: Database, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(jobs, "MARK_EVERY", 2)
+    tell(db, *STORY, job="whole")
+    chance = random.Random(seed)
+    shuffled = [*STORY, told(K.RESUMED, 1020, event_id="at-one-moment"), told(K.PROGRESS, 3260, step=2000)]
+    chance.shuffle(shuffled)
+    for part in split(shuffled, chance.randint(1, 4)):
+        tell(db, *part)
+    tell(db, *sorted(shuffled, key=lambda one: one.at), job="in-time")
+
+    found, in_time = page(db), page(db, "in-time")
+    assert found["badput"] == in_time["badput"]
+    assert found["productive_seconds"] == in_time["productive_seconds"]
+    assert found["productive_seconds"] == page(db, "whole")["productive_seconds"]
+
+
+def test_a_late_message_makes_only_those_since_the_last_mark_count_anew(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MARK_EVERY", 10)
+    tell(db, told(K.STARTED, 0))
+    for at in range(1, 60):
+        tell(db, told(K.PROGRESS, 60 * at, step=at))
+    read: list[int] = []
+    list_events = store.list_events
+    monkeypatch.setattr(
+        store, "list_events", lambda *a, **k: (found := list_events(*a, **k), read.append(len(found)))[0]
+    )
+    tell(db, told(K.PROGRESS, 55 * 60 + 30, step=55))
+    tell(db, told(K.PROGRESS, 30, step=0))
+    tell(db, told(K.PROGRESS, 52 * 60 + 30, step=52))
+
+    assert read[0] < 20
+    assert read[1] == 61
+    assert read[2] < 20
+
+
+def test_old_messages_are_added_up_for_good_and_no_figure_changes(db: Database) -> None:
+    tell(db, *STORY)
+    before, sums = page(db), tallied(db, tallies.HOUR)
+    seal_old(db, now=NOON + jobs.KEPT - timedelta(seconds=1))
+    assert page(db) == before
+
+    seal_old(db, now=NOON + jobs.KEPT + timedelta(seconds=1))
+    sealed = page(db)
+    late = record_job_events(db, "job-1", [told(K.PROGRESS, 5, step=5)], actor=ALICE, policy=Policy(), now=NOON)
+
+    assert {**sealed, "events": len(STORY)} == before
+    assert sealed["events"] == 0
+    assert tallied(db, tallies.HOUR) == sums
+    assert "added up for good" in late[0]["message"]
+    with db.read() as snapshot:
+        assert snapshot.all("SELECT 1 FROM job_mark") == []
+
+
+def test_a_job_goes_on_after_its_old_messages_went_and_late_ones_count_from_there(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MARK_EVERY", 3)
+    for event in STORY[:7]:
+        tell(db, event)
+    seal_old(db, now=NOON + jobs.KEPT + timedelta(seconds=1))
+    kept = page(db)["events"]
+    rest = list(STORY[7:])
+    for event in reversed(rest):
+        tell(db, event)
+    tell(db, *STORY, job="whole")
+
+    found, whole = page(db), page(db, "whole")
+    assert kept < 7
+    assert found["badput"] == whole["badput"]
+    assert found["productive_seconds"] == whole["productive_seconds"]
+    assert found["attempts"] == whole["attempts"]

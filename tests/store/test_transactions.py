@@ -19,6 +19,7 @@ from registry.domain.events import Draft, EventType
 from registry.store import engines
 from registry.store.database import Database, Duplicate, from_micros, new_id, open_database, sqlite_gate, to_micros
 from registry.store.history import page_events
+from registry.store.snapshots import Snapshot
 from registry.store.verifying import verify_chain
 from tests.store.drafts import ALICE, make_draft
 
@@ -168,6 +169,27 @@ def test_a_snapshot_sees_nothing_that_is_committed_after_its_first_look(db: Data
 
     assert before == after == (0,)
     assert profiles(db) == ["a"]
+
+
+def test_a_look_sees_what_is_there_now_and_leaves_no_transaction_open(db: Database, now: datetime) -> None:
+    def count() -> int:
+        return db.look(lambda snapshot: int((snapshot.one("SELECT COUNT(*) FROM profile") or (0,))[0]))
+
+    assert count() == 0
+    with db.write(now) as transaction:
+        transaction.execute(PROFILE, ("a", "{}"))
+        assert count() == 1
+
+    assert count() == 1
+    assert db.look(lambda snapshot: engines.is_in_transaction(snapshot._connection)) is False
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_look_opens_a_connection_again_that_was_lost_while_idle(db: Database, now: datetime) -> None:
+    assert db.look(Snapshot.sequence) == 0
+    end_connections(db)
+
+    assert db.look(Snapshot.sequence) == 0
 
 
 def test_a_touch_writes_without_events(db: Database, now: datetime) -> None:

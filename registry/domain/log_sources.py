@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pages say what a line of a log means? Data only."""
+
+from __future__ import annotations
+
+PYTHON = "https://docs.python.org/3/library/exceptions.html"
+CUDA = "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"
+TORCH = "https://docs.pytorch.org/docs/stable/notes/cuda.html"
+C10D = "https://docs.pytorch.org/docs/stable/distributed.html"
+DATALOADER = "https://docs.pytorch.org/docs/stable/data.html"
+AMP = "https://docs.pytorch.org/docs/stable/amp.html"
+ERRNO = "https://man7.org/linux/man-pages/man3/errno.3.html"
+CGROUP = "https://docs.kernel.org/admin-guide/cgroup-v2.html"
+SLURM = "https://slurm.schedmd.com/job_state_codes.html"
+EVICTION = "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/"
+TAINTS = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"
+IMAGES = "https://kubernetes.io/docs/concepts/containers/images/"
+NVML = "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html"
+XID = "https://docs.nvidia.com/deploy/xid-errors/"
+FABRIC = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/"
+NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"
+EFA = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html"
+RAS = "https://docs.kernel.org/admin-guide/RAS/main.html"
+NFS = "https://docs.kernel.org/admin-guide/nfs/nfs-client.html"
+LUSTRE = "https://doc.lustre.org/lustre_manual.xhtml"
+S3 = "https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html"

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is the right one blamed on the labelled incidents, and above all: is nobody blamed wrongly?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.blame import AFTERWARDS, CAUSES, Incident, innocents, load_incidents, pairs_of, report, said_of, score
+
+INCIDENTS = load_incidents()
+UNSEEN = [one for one in INCIDENTS if one.is_unseen]
+LATER = load_incidents(AFTERWARDS)
+SEEN = [one for one in INCIDENTS if not one.is_unseen]
+
+
+def test_the_set_is_large_varied_and_a_third_of_it_is_unseen() -> None:
+    assert len(INCIDENTS) >= 120
+    assert len({one.id for one in INCIDENTS}) == len(INCIDENTS)
+    assert {one.cause for one in INCIDENTS} == set(CAUSES)
+    assert all(one.source.startswith("https://") for one in INCIDENTS)
+    assert 0.3 <= len(UNSEEN) / len(INCIDENTS) <= 0.4
+
+
+@pytest.mark.parametrize("cause", ["hardware", "user"])
+@pytest.mark.parametrize("part", [UNSEEN, SEEN], ids=["unseen", "seen"])
+def test_of_those_that_are_blamed_nineteen_in_twenty_are_to_blame(part: list[Incident], cause: str) -> None:
+    found = score(pairs_of(part), cause)
+
+    assert found.said >= 5
+    assert found.precision >= 0.95
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_most_of_each_cause_are_found(cause: str) -> None:
+    assert score(pairs_of(INCIDENTS), cause).recall >= 0.85
+
+
+def test_nothing_is_left_out_of_a_retry_that_its_account_does_not_blame() -> None:
+    assert innocents([*INCIDENTS, *LATER]) == []
+
+
+def test_what_was_read_afterwards_is_left_undecided_rather_than_blamed_on_somebody_else() -> None:
+    pairs = pairs_of(LATER)
+
+    assert len(LATER) >= 20
+    assert [pair for pair in pairs if pair[1] not in {pair[0], "undecided"}] == []
+
+
+def test_every_exclusion_has_evidence_at_its_place() -> None:
+    for one in INCIDENTS:
+        found = said_of(one)
+        places = {place for said in found.evidence for place in (said.node, said.device)}
+        assert {*found.nodes, *found.devices} <= places, one.id
+
+
+def test_the_report_shows_every_cause_and_the_table() -> None:
+    shown = report("unseen", UNSEEN)
+
+    assert all(shown.count(cause) >= 3 for cause in CAUSES)
+    assert f"unseen: {len(UNSEEN)} incidents" in shown
