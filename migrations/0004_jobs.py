@@ -30,11 +30,12 @@ TABLES = (
     """CREATE TABLE job_node (
         job TEXT NOT NULL REFERENCES job(id), node TEXT NOT NULL, PRIMARY KEY (job, node))""",
     "CREATE INDEX job_node_node ON job_node (node, job)",
-    # Where the time of all jobs went: microseconds, those times nodes and times devices, and interruptions.
+    # Where the time of all jobs went: microseconds, those times nodes and times devices, and
+    # how many interruptions and checkpoints began.
     """CREATE TABLE job_tally (
         width BIGINT NOT NULL, at BIGINT NOT NULL, size BIGINT NOT NULL, kind TEXT NOT NULL, cause TEXT NOT NULL,
         micros BIGINT NOT NULL, node_micros BIGINT NOT NULL, device_micros BIGINT NOT NULL,
-        interruptions BIGINT NOT NULL, PRIMARY KEY (width, at, size, kind, cause))""",
+        begun BIGINT NOT NULL, PRIMARY KEY (width, at, size, kind, cause))""",
     # Where the time of all nodes went, and for how much of it anybody looked.
     """CREATE TABLE capacity_tally (
         width BIGINT NOT NULL, at BIGINT NOT NULL, profile TEXT NOT NULL, state TEXT NOT NULL, cause TEXT NOT NULL,

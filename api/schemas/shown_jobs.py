@@ -23,7 +23,7 @@ from registry.domain.errors import PROBLEM_CODES
 from registry.domain.failures import Cause
 from registry.domain.goodput import TimeKind
 from registry.domain.job_events import Outcome, Unit
-from registry.domain.job_fold import Phase
+from registry.domain.job_phases import Phase
 from registry.domain.slo import AlertLevel, ObjectiveName
 
 _CAUSE = word(Cause)

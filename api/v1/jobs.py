@@ -19,7 +19,7 @@ from api.schemas.simple import items, page, ref
 from api.text import why_not_id
 from registry.domain.errors import FieldError, InvalidField
 from registry.domain.job_events import JobEvent, Outcome, Unit
-from registry.domain.job_fold import Phase
+from registry.domain.job_phases import Phase
 from registry.domain.roles import Role
 from registry.services import jobs
 

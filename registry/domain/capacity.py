@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from registry.domain.checks import CheckState
-from registry.domain.decision import Decision, Reason, ReasonCode
+from registry.domain.decision import Decision, ReasonCode
 from registry.domain.failures import Cause
 from registry.domain.policy import Policy
 
@@ -58,6 +58,9 @@ _PLACES: tuple[tuple[CapacityState, tuple[ReasonCode, ...]], ...] = (
     (CapacityState.WAITING_FOR_PASSES, (ReasonCode.PASSES_INSUFFICIENT,)),
 )
 
+_STATES = {code: state for state, codes in _PLACES for code in codes}
+_ORDER = tuple(_STATES)
+
 _CAUSES: Mapping[ReasonCode, Cause] = {
     ReasonCode.SERVICE_SAFE_MODE: Cause.PLATFORM,
     ReasonCode.MAINTENANCE: Cause.PLATFORM,
@@ -88,22 +91,16 @@ def place_of(
     """
     if decision.admitted:
         return Place(CapacityState.AVAILABLE, None)
-    by_code: dict[str, Reason] = {}
-    for reason in decision.reasons:
-        by_code.setdefault(reason.code, reason)
-    for state, codes in _PLACES:
-        found = next((by_code[code] for code in codes if code in by_code), None)
-        if found is None:
-            continue
-        if state is CapacityState.WAITING_FOR_PASSES:
-            fault = fault_cause()
-            return Place(state, _word(fault) if fault else Cause.PLATFORM)
-        if found.quarantine is not None:
-            return Place(state, _word(hold_causes.get(found.quarantine)))
-        if found.check is not None and found.code is not ReasonCode.CHECK_UNKNOWN:
-            return Place(state, _cause_of_check(found.check, checks, policy))
-        return Place(state, _CAUSES.get(found.code, Cause.UNKNOWN))
-    return Place(CapacityState.FAILING, Cause.UNKNOWN)
+    found = min(decision.reasons, key=lambda one: _ORDER.index(one.code))
+    state = _STATES[found.code]
+    if state is CapacityState.WAITING_FOR_PASSES:
+        fault = fault_cause()
+        return Place(state, _word(fault) if fault else Cause.PLATFORM)
+    if found.quarantine is not None:
+        return Place(state, _word(hold_causes.get(found.quarantine)))
+    if found.check is not None and found.code is not ReasonCode.CHECK_UNKNOWN:
+        return Place(state, _cause_of_check(found.check, checks, policy))
+    return Place(state, _CAUSES.get(found.code, Cause.UNKNOWN))
 
 
 def _word(said: str | None) -> Cause:

@@ -13,53 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import groupby
 
 from registry.domain.failures import Cause
 from registry.domain.goodput import Amount, Ledger, Slot, TimeKind, size_of, stretches
 from registry.domain.job_events import JobEvent, JobEventKind, Outcome, PauseReason
+from registry.domain.job_phases import AT_ONCE, PAUSES, STILL, Phase
 from registry.domain.job_pieces import Open, Piece, cut_above, cut_at, pieces_of
 
 PENDING_MAX = 512
 """Pieces of work that may wait for a checkpoint, 42 hours of them. The oldest beyond that counts as durable: whoever
 saves nothing for longer and loses it is told so when the work is done again."""
-
-
-class Phase(StrEnum):
-    """Where a job stands after its messages so far."""
-
-    ANNOUNCED = "announced"
-    """It has said something, but not that it began."""
-    STARTING = "starting"
-    """It has its nodes and no progress yet."""
-    RUNNING = "running"
-    """It works."""
-    PAUSED = "paused"
-    """It does not work for a while."""
-    WAITING = "waiting"
-    """It was interrupted and has not begun again."""
-    ENDED = "ended"
-    """It is over."""
-
-
-_PAUSES: dict[PauseReason, tuple[TimeKind, Cause]] = {
-    PauseReason.CHECKPOINT: (TimeKind.CHECKPOINTING, Cause.USER),
-    PauseReason.WAITING_FOR_NODES: (TimeKind.WAITING, Cause.PLATFORM),
-    PauseReason.PREEMPTED: (TimeKind.PAUSED, Cause.PLATFORM),
-    PauseReason.MAINTENANCE: (TimeKind.PAUSED, Cause.PLATFORM),
-    PauseReason.EVALUATION: (TimeKind.PAUSED, Cause.USER),
-    PauseReason.OTHER: (TimeKind.PAUSED, Cause.USER),
-}
-"""What a pause is, and whose it is unless the message says so: a checkpoint is the job's own choice."""
-
-_STILL = frozenset({Phase.ANNOUNCED, Phase.ENDED})
-
-_AT_ONCE: tuple[tuple[JobEventKind, ...], ...] = (
-    (*(one for one in JobEventKind if one is not JobEventKind.STARTED), JobEventKind.STARTED),
-    (JobEventKind.STARTED, *(one for one in JobEventKind if one is not JobEventKind.STARTED)),
-)
-"""In which order messages of one moment are taken: of a job that has its nodes, and of one that waits for them."""
 
 
 @dataclass(slots=True)
@@ -101,7 +65,7 @@ class Fold:
 
     def _first_of(self, together: Sequence[JobEvent]) -> int:
         """Say which of several messages of one moment tells what came first."""
-        order = _AT_ONCE[self.is_released or self.phase in {*_STILL, Phase.WAITING}]
+        order = AT_ONCE[self.is_released or self.phase in {*STILL, Phase.WAITING}]
         return min(range(len(together)), key=lambda at: order.index(together[at].kind))
 
     def _advance(self, event: JobEvent) -> None:
@@ -125,7 +89,7 @@ class Fold:
     def _pass_time(self, at: int) -> None:
         """Account for the time since the message before."""
         start, self.mark = self.mark, max(self.mark, at)
-        if self.phase in _STILL:
+        if self.phase in STILL:
             return
         spans = [Open(*one) for one in stretches(start, self.mark)]
         if self.phase is Phase.RUNNING:
@@ -216,7 +180,7 @@ class Fold:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def _on_progress(self, event: JobEvent) -> None:
-        if self.phase in _STILL or event.step is None:
+        if self.phase in STILL or event.step is None:
             return
         if not self.had_begun:
             self._drop(event.step, self.cause)
@@ -232,10 +196,10 @@ class Fold:
         self.phase, self.is_released, self.interrupted = Phase.RUNNING, False, None
 
     def _on_paused(self, event: JobEvent) -> None:
-        if self.phase in _STILL or self.phase is Phase.WAITING:
+        if self.phase in STILL or self.phase is Phase.WAITING:
             return
         self._reach(event)
-        kind, cause = _PAUSES[event.reason or PauseReason.OTHER]
+        kind, cause = PAUSES[event.reason or PauseReason.OTHER]
         self.phase, self.idle, self.is_released = Phase.PAUSED, (kind, event.cause or cause), event.is_released
         if kind is TimeKind.CHECKPOINTING:
             self._count(*self.idle)
@@ -248,7 +212,7 @@ class Fold:
         self.idle = (TimeKind.START_UP, self.cause)
 
     def _on_interrupted(self, event: JobEvent) -> None:
-        if self.phase in _STILL:
+        if self.phase in STILL:
             return
         if self.phase is Phase.WAITING:
             self._keep(event.checkpoint)
@@ -286,7 +250,7 @@ class Fold:
             self._lose_open(self.cause)
         elif self.phase in {Phase.RUNNING, Phase.PAUSED}:
             self._interrupt(Cause.UNKNOWN)
-        elif self.phase in _STILL:
+        elif self.phase in STILL:
             self.cause = Cause.USER
         if event.devices != self.devices:
             self.pace = (0, 0)
@@ -297,7 +261,7 @@ class Fold:
         self.started_at = event.at if self.started_at is None else self.started_at
 
     def _on_ended(self, event: JobEvent) -> None:
-        if self.phase in _STILL:
+        if self.phase in STILL:
             return
         self._reach(event)
         self.outcome = event.outcome or Outcome.COMPLETED

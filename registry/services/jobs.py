@@ -16,7 +16,7 @@ from registry.domain.errors import InvalidField, NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.goodput import Account, Ledger, Slot, account_of
 from registry.domain.job_events import JobEvent, JobEventKind, why_not
-from registry.domain.job_fold import Phase
+from registry.domain.job_phases import Phase
 from registry.domain.policy import Policy
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services.pages import Page, PageRequest, page_of, slice_of

@@ -11,7 +11,8 @@ from typing import Any
 from registry.domain.failures import Cause
 from registry.domain.goodput import Amount, Ledger, Slot, TimeKind
 from registry.domain.job_events import JobEvent, JobEventKind, Outcome, PauseReason, Unit
-from registry.domain.job_fold import Fold, Phase
+from registry.domain.job_fold import Fold
+from registry.domain.job_phases import Phase
 from registry.domain.job_pieces import Open, Piece
 
 _PLAIN = (

@@ -185,11 +185,6 @@ def insert_events(tx: Transaction, job: Job, events: Sequence[JobEvent]) -> None
         )
 
 
-def count_by_state(snapshot: Snapshot) -> dict[str, int]:
-    """Return how many jobs are in each state."""
-    return {row[0]: int(row[1]) for row in snapshot.all("SELECT state, COUNT(*) FROM job GROUP BY state")}
-
-
 def text_of(event: JobEvent) -> tuple[int, str]:
     """Give time and body of a message as `bodies_of` has them."""
     return event.at, dump_event(event)

@@ -29,11 +29,11 @@ _COARSE = 1000
 """Device-time is added up in milliseconds: a year of a million devices is more microseconds than 64 bits hold."""
 
 _JOBS = (
-    "INSERT INTO job_tally (width, at, size, kind, cause, micros, node_micros, device_micros, interruptions) "
+    "INSERT INTO job_tally (width, at, size, kind, cause, micros, node_micros, device_micros, begun) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (width, at, size, kind, cause) DO UPDATE SET "
     "micros = job_tally.micros + excluded.micros, node_micros = job_tally.node_micros + excluded.node_micros, "
     "device_micros = job_tally.device_micros + excluded.device_micros, "
-    "interruptions = job_tally.interruptions + excluded.interruptions"
+    "begun = job_tally.begun + excluded.begun"
 )
 _CAPACITY = (
     "INSERT INTO capacity_tally (width, at, profile, state, cause, node_micros, device_micros) "
@@ -76,7 +76,7 @@ def add_jobs(tx: Transaction, delta: Mapping[Slot, Amount]) -> None:
 def sum_jobs(snapshot: Snapshot, now: datetime, seconds: int) -> Ledger:
     """Return where the time of all jobs went in a window up to now, by size class, kind and cause."""
     rows = snapshot.all(
-        "SELECT size, kind, cause, SUM(micros), SUM(node_micros), SUM(device_micros / 1000), SUM(interruptions) "
+        "SELECT size, kind, cause, SUM(micros), SUM(node_micros), SUM(device_micros / 1000), SUM(begun) "
         "FROM job_tally WHERE width = ? AND at >= ? GROUP BY size, kind, cause",
         _since(now, seconds),
     )

@@ -6,8 +6,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from flask import Flask
 from werkzeug.test import TestResponse
 
+from api.background import Background
+from api.context import standing
 from registry.domain.times import rfc3339
 from tests.cases.conftest import World, card, codes, taken
 
@@ -17,8 +20,7 @@ NODES = tuple(f"node-{letter}" for letter in "abcdefgh")
 def made(response: TestResponse) -> dict[str, Any]:
     """Return the body of a 201."""
     assert response.status_code == 201, response.text
-    body: dict[str, Any] = response.json
-    return body
+    return dict(response.json or {})
 
 
 def stand(world: World) -> None:
@@ -136,3 +138,19 @@ def test_c96_when_the_process_at_the_far_end_had_raised_it_is_the_programs(world
     found = judge(world, [{**raised, "detail": "IndexError: list index out of range"}, *pointing])
 
     assert (found["cause"], found["exclude"]) == ("user", {"nodes": [], "devices": []})
+
+
+def test_c95_a_fault_that_comes_to_light_later_revises_what_three_hundred_ranks_could_not_tell(
+    world: World, app: Flask
+) -> None:
+    stand(world)
+    at = rfc3339(world.clock.now - timedelta(seconds=20))
+    told = [{"kind": "nccl_timeout", "at": at, "rank": rank, "node": NODES[rank % 8]} for rank in range(300)]
+    first = judge(world, told)
+    world.clock.advance(60)
+    fault = {"failure_id": "f-1", "device": card(19)["serial"], "code": "xid_79", "occurred_at": at}
+    made(world.operator.post("/v1/failures", json=fault))
+    Background(standing(app)).beat()
+
+    found = taken(world.operator.get(f"/v1/job-failures/{first['id']}"))
+    assert [one["attribution"] for one in found["history"]] == ["undecided", "platform"]

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from registry.domain.failures import Cause
 from registry.domain.goodput import BUCKET, Account, Amount, Ledger, Slot, TimeKind, account_of, size_of, stretches
 from registry.domain.job_events import JobEvent, JobEventKind, Outcome, PauseReason, why_not
-from registry.domain.job_fold import PENDING_MAX, Fold, Phase, fold
+from registry.domain.job_fold import PENDING_MAX, Fold, fold
+from registry.domain.job_phases import Phase
 
 SECOND = 1_000_000
 BEGIN = 1_790_000_000 * SECOND
@@ -318,6 +319,12 @@ def test_another_number_of_devices_has_another_pace() -> None:
     again = (started(11, devices=8), progress(11, 100), progress(30, 200, nodes=("b",)))
 
     assert seconds(account(*events, *again)) == {"productive": 29, "waiting_for_nodes/unknown": 1}
+
+
+def test_a_pace_that_took_no_time_makes_all_that_is_held_back_slow() -> None:
+    at_once = (started(0), progress(0, 0, event_id="a"), progress(0, 100, event_id="b"))
+
+    assert seconds(account(*at_once, progress(10, 200, nodes=("b",)))) == {"slow_progress/hardware": 10}
 
 
 def test_word_without_progress_is_no_loss_when_the_step_comes_after_all() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -143,6 +144,22 @@ def test_who_lost_the_lease_counts_nothing(fleet: Fleet) -> None:
     with pytest.raises(LeaseLost):
         look(fleet.db, lease, policy=fleet.policy, now=fleet.clock.now)
     assert spent(fleet.db, fleet.clock.now) == {}
+
+
+def test_of_two_that_look_at_once_one_counts(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    admit(fleet, "good", 0)
+    seen(fleet)
+    fleet.clock.advance(MINUTE)
+
+    def slowly(*given: Any, **more: Any) -> Any:
+        monkeypatch.setattr(capacity, "survey", survey)
+        seen(fleet)  # another process, which is faster
+        return survey(*given, **more)
+
+    monkeypatch.setattr(capacity, "survey", slowly)
+    seen(fleet)
+
+    assert spent(fleet.db, fleet.clock.now) == {"available": (MINUTE, 4 * MINUTE)}
 
 
 def test_a_restart_goes_on_counting(fleet: Fleet, database_url: str) -> None:

@@ -138,7 +138,7 @@ def test_a_month_of_many_jobs_is_read_at_once(fleet: Fleet) -> None:
     ]
     with fleet.db.write(NOON) as tx:
         tx.many(
-            "INSERT INTO job_tally (width, at, size, kind, cause, micros, node_micros, device_micros, interruptions) "
+            "INSERT INTO job_tally (width, at, size, kind, cause, micros, node_micros, device_micros, begun) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             [(*row[:3], "lost_progress" if row[3] == "started" else "start_up", *row[4:]) for row in rows],
         )
