@@ -55,6 +55,7 @@ bench: $(STAMP) ## Measure through HTTP on both engines (BENCH=full: a million d
 		$(if $(BENCH_DATA),--data $(BENCH_DATA))
 	$(BIN)/python -m tests.bench.agent_cost
 	$(BIN)/python -m tests.bench.blame
+	$(BIN)/python -m tests.bench.response
 
 # The fleets of rows 14 and 16 take half an hour to load: BENCH_DATA=FOLDER keeps them for the next run.
 scorecard: $(STAMP) ## Try the promises under faults, resumable, into SCORECARD.md (ROW=3, SHARE=0.1, N=, SEED=, ENGINE=)

@@ -20,7 +20,18 @@ from flask import Flask
 
 from api.context import Standing, standing
 from registry.domain.errors import StoreUnavailable
-from registry.services import capacity, checkpoints, condition_changes, jobs, leasing, life, safe_mode, sinks, sweep
+from registry.services import (
+    capacity,
+    checkpoints,
+    condition_changes,
+    jobs,
+    leasing,
+    life,
+    repair_planning,
+    safe_mode,
+    sinks,
+    sweep,
+)
 from registry.services.job_revisions import judge_due
 from registry.services.leasing import BACKGROUND, Lease, LeaseLost
 from registry.services.outside import outside_checkpoints
@@ -70,6 +81,8 @@ class Background:
             self._do("sweep", self._lease, now, lambda: sweep.sweep(database, now=now))
             escalate = partial(condition_changes.escalate, database, policy=policy, now=now, afresh=is_first)
             self._do("look at the conditions", self._lease, now, escalate)
+            tend = partial(repair_planning.tend, database, policy=policy, now=now)
+            self._do("look at the repairs", self._lease, now, tend)
             revise = partial(judge_due, database, policy=policy, now=now)
             self._do("judge failed jobs anew", self._lease, now, revise)
             self._do("sealing of old messages", self._lease, now, lambda: jobs.seal_old(database, now=now))

@@ -65,7 +65,7 @@ PROBLEM_TYPE = "application/problem+json"
 ERRORS_MAX = 100
 """Most errors that one answer names: nobody mends more at once, and a large body must not make a large answer."""
 
-DETAIL_LENGTH = 1000
+DETAIL_LENGTH = 2000
 """Longest sentence in an answer. What it shows of the message is cut where it is written, far below this."""
 
 

@@ -99,6 +99,7 @@ def _families(found: Gauges) -> Iterator[Metric]:
     told = "Holds that the breaker withheld and that still stand."
     yield GaugeMetricFamily("pratique_quarantines_withheld", told, value=found.withheld)
     yield GaugeMetricFamily("pratique_conflicts_open", "Conflicts that are not resolved.", value=found.open_conflicts)
+    yield from _of_repairs(found)
     yield GaugeMetricFamily("pratique_history_sequence", "Sequence of the newest event.", value=found.sequence)
     told = "Entries of the history that no checkpoint covers."
     yield GaugeMetricFamily("pratique_checkpoint_uncovered_events", told, value=found.uncovered)
@@ -110,6 +111,19 @@ def _families(found: Gauges) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "pratique_last_sign_timestamp_seconds", "When the service last beat, Unix time.", value=at
         )
+
+
+def _of_repairs(found: Gauges) -> Iterator[Metric]:
+    orders = GaugeMetricFamily("pratique_repairs", "Repairs on record.", labels=("state", "action"))
+    for (state, action), count in sorted(found.repairs.items()):
+        orders.add_metric((state, action), count)
+    yield orders
+    told = "Nodes that repairs keep out of work, or may at any moment."
+    yield GaugeMetricFamily("pratique_repairs_disturbed_nodes", told, value=found.disturbed)
+    told = "1 while nothing is to be repaired, by a person's word or the policy's."
+    yield GaugeMetricFamily("pratique_repairs_stopped", told, value=int(found.repairs_stopped))
+    told = "Checks that are suspected: their repairs wait for a person."
+    yield GaugeMetricFamily("pratique_detectors_suspected", told, value=found.suspected)
 
 
 def _of_objectives(found: Objectives) -> Iterator[Metric]:

@@ -80,7 +80,9 @@ PATH: dict[str, tuple[JsonSchema, str]] = {
     "job": ({**_TEXT, "examples": ["llama-7"]}, "The job, as it calls itself."),
 }
 FLAGS = frozenset({"permanent", "drain", "attached", "review_due", "built_in"})
-NUMBERS = frozenset({"confidence", "count", "devices", "exit_code", "nodes", "revision", "sequence", "uses", "used"})
+NUMBERS = frozenset(
+    {"confidence", "count", "devices", "exit_code", "nodes", "revision", "sequence", "token", "uses", "used"}
+)
 
 
 def document(app: Flask) -> dict[str, Any]:

@@ -40,8 +40,11 @@ The words
                    with the next step.
     proven         said of hardware that failed a test the policy trusts: it may be given away at once.
     order          one action to carry out on a device or a node; whoever claims it has a lease on it.
+    claim          the word of somebody to carry an order out; the newest one's token goes with every later word of it.
     disturbed      said of a node that a repair keeps out of work, or may at any moment.
+    settled        said of an order that is over and whose node counts as disturbed no longer.
     budget         how many nodes may be disturbed at once: of the fleet, a profile, a zone, and begun within an hour.
+    brake          what keeps orders from beginning besides the budget: a person's stop, a suspicion, safe mode.
     suspicion      a check made too many nodes bad at once to be believed; its repairs wait for a person's word.
     heat           what makes a GPU an outlier: hotter than its neighbours of the same model under like load.
     quarantine, hold   our decision to keep a unit, board, machine or identifier out: who, why, until what.

@@ -24,6 +24,7 @@ OVER_HTTP = {
     "node": ("registry.cli.node:node", "What is known of a node, and the ways out."),
     "quarantine": ("registry.cli.quarantine:quarantine", "Hold hardware or nodes, and release them."),
     "failure": ("registry.cli.failure:failure", "Put a fault on record; withdraw one that was none."),
+    "repair": ("registry.cli.repair:repair", "What should be repaired, by whom, and within which bounds."),
     "job": ("registry.cli.job:job", "What jobs say of themselves, and how much of their time was worth it."),
     "job-failure": ("registry.cli.job_failure:job_failure", "Who is to blame for a failed job? Ask before a retry."),
     "slo": ("registry.cli.slo:slo", "Is what the policy promises kept, and if not, by whose doing?"),

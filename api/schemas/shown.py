@@ -7,6 +7,7 @@ from api.schemas.document import listed, nullable, obj
 from api.schemas.fields import JsonSchema
 from api.schemas.shown_job_failures import COMPONENTS as OF_JOB_FAILURES
 from api.schemas.shown_jobs import COMPONENTS as OF_JOBS
+from api.schemas.shown_repairs import COMPONENTS as OF_REPAIRS
 from api.schemas.simple import (
     ANY_OBJECT,
     COUNT,
@@ -390,6 +391,7 @@ COMPONENTS: dict[str, JsonSchema] = {
     "Acknowledged": obj(
         {"safe_mode": FLAG, "acknowledged_at": TIME, "reason": TEXT, "lost": listed(_LOST)},
     ),
+    **OF_REPAIRS,
     **OF_JOBS,
     **OF_JOB_FAILURES,
     "Problem": _PROBLEM,

@@ -56,6 +56,8 @@ class SubjectKind(StrEnum):
     """A hold, by our id."""
     FAILURE = "failure"
     """A recorded fault, by our id."""
+    REPAIR = "repair"
+    """An order to repair something, by our id."""
     JOB = "job"
     """A job, by the id that it gives itself."""
     CONFLICT = "conflict"

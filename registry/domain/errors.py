@@ -133,7 +133,10 @@ class DeviceAmbiguous(PratiqueError):
 
 
 class NotOpen(PratiqueError):
-    """The quarantine, conflict or failure is no longer open, or the token is revoked already."""
+    """The quarantine, conflict, failure or repair is no longer open, or the token is revoked already.
+
+    Of a repair also: somebody else has it, or it must not begin now.
+    """
 
     code = "not_open"
 

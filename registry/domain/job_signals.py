@@ -79,8 +79,10 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, bool, bool], ...] = (
         False,
         True,
     ),
+    # Why it could not be written, or who filled the disk, is open.
+    (r"check_?point|disk_?full", _PLT, 50, _S, "something could not be written", False, True),
     (
-        r"check_?point|storage|file_?system|mount|disk",
+        r"storage|file_?system|mount|disk",
         _PLT,
         72,
         _S,

@@ -34,7 +34,7 @@ _HW, _DRV, _PLT, _USR = Cause.HARDWARE, Cause.DRIVER, Cause.PLATFORM, Cause.USER
 
 _OWN = (
     r"Module|Import|Key|Index|Type|Value|Attribute|Name|Assertion|Syntax|ZeroDivision|NotImplemented|Indentation"
-    r"|UnboundLocal|Recursion|Unicode\w+|JSONDecode|Pickling"
+    r"|UnboundLocal|Recursion|Unicode\w+|JSONDecode|Pickling|UnidentifiedImage"
 )
 """Exceptions that a program's own code raises."""
 
@@ -52,7 +52,10 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
     ),
     (r"hardware stack error", _HW, 70, _P, "CUDA met a hardware stack error", by.CUDA, True),
     (r"Machine check events logged", _HW, 45, _S, "the host corrected errors", by.RAS, True),
-    (r"mce: \[Hardware Error\]|Machine Check Exception", _HW, 88, _P, "the host reports a machine check", by.RAS, True),
+    (
+        r"mce: \[Hardware Error\]|Machine Check Exception|\[Hardware Error\]: event severity: fatal|: Fatal hardware",
+        *(_HW, 88, _P, "the host reports a machine check", by.RAS, True),
+    ),
     (r"EDAC .*\bUE\b|hardware memory corruption", _HW, 90, _P, "the host's memory has an error", by.RAS, True),
     (r"EDAC .*\bCE\b", _HW, 40, _S, "the host's memory corrects errors", by.RAS, True),
     (
@@ -81,6 +84,10 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
     (
         r"waiting for RPC from GSP|GSP .*(failed|crashed)",
         *(_DRV, 88, _P, "the GPU's firmware does not answer", by.XID, True),
+    ),
+    (
+        r"obtained ownership of the NV|Module nvidia not found|: driver not loaded|communicate with the NVIDIA driver",
+        *(_DRV, 88, _P, "the driver is not loaded", by.LOADING, True),
     ),
     (r"RmInitAdapter failed", _DRV, 60, _S, "the driver could not bring a GPU up", by.XID, True),
     # --- platform: the scheduler took it, the store or the node's setup failed --------------------------------------
@@ -120,7 +127,12 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
         *(_PLT, 88, _P, "a mounted file system is away", by.ERRNO, False),
     ),
     (r"Disk quota exceeded", _USR, 88, _P, "the owner's quota is used up", by.ERRNO, False),
-    (r"No space left on device", _PLT, 72, _P, "a file system is full", by.ERRNO, False),
+    (
+        r"No space left on device.*/var/(lib|log)/",
+        *(_PLT, 72, _P, "a file system of the node's own is full", by.ERRNO, False),
+    ),
+    # Who filled a file system, the log does not say.
+    (r"No space left on device", _PLT, 50, _S, "a file system is full", by.ERRNO, False),
     (r"Errno 5\] Input/output error|\bEIO\b", _PLT, 72, _S, "a file could not be read or written", by.ERRNO, False),
     (r"Read-only file system", _PLT, 70, _S, "a file system is read-only", by.ERRNO, False),
     (
@@ -133,7 +145,7 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
     ),
     (
         r"PytorchStreamWriter failed writing|unexpected pos \d+ vs",
-        *(_PLT, 70, _S, "a checkpoint could not be written", by.TORCH, False),
+        *(_PLT, 50, _S, "a checkpoint could not be written, of whatever cause", by.TORCH, False),
     ),
     (r"Temporary failure in name resolution", _PLT, 88, _P, "names cannot be resolved", by.ERRNO, False),
     (
@@ -146,7 +158,8 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
     ),
     # --- application -----------------------------------------------------------------------------------------
     (r"DUE TO TIME LIMIT", _USR, 92, _P, "the time that the job asked for was over", by.SLURM, False),
-    (r"\*\*\* (JOB|STEP) .* CANCELLED AT (?!.*DUE TO)", _USR, 60, _S, "the job was cancelled", by.SLURM, False),
+    # Whoever may cancel jobs writes this line: their owner, an operator, a script that tidies up.
+    (r"\*\*\* (JOB|STEP) .* CANCELLED AT (?!.*DUE TO)", _USR, 40, _S, "somebody cancelled the job", by.SLURM, False),
     (
         r"CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY",
         *(_USR, 93, _P, "the program asked for more GPU memory than there is", by.TORCH, False),
@@ -169,11 +182,21 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
         r"(Running tokenizer|Grouping texts)(?!.*100%)|[Dd]ataset exhausted|[Dd]ata ?loader.*(stall|waited|starv)",
         *(_USR, 75, _S, "the preparation of data held the job up", by.DATALOADER, False),
     ),
-    (r"Minimum loss scale reached|loss is probably exploding", _USR, 85, _P, "the loss diverged", by.AMP, False),
+    (
+        r"[Ll]oss scale (reached|already at minimum)|loss is probably exploding",
+        _USR,
+        85,
+        _P,
+        "the loss diverged",
+        by.AMP,
+        False,
+    ),
     (
         r"\b(loss|grad[ _]norm)\b.{0,12}\b(is )?(nan|inf)\b",
         *(None, 30, _S, "the loss is no number, of whatever cause", by.AMP, False),
     ),
+    # A program that looks for such numbers says no more by an exception than they do.
+    (r"Error: .*\b(N[aA]Ns?|nan|[Nn]on-?finite)\b", None, 30, _S, "the program met what is no number", by.AMP, False),
     (
         r"mismatch between collectives|CollectiveFingerPrint",
         *(_USR, 90, _P, "ranks called different collectives", by.C10D, False),

@@ -16,6 +16,7 @@ EVICTION = "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressur
 TAINTS = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"
 IMAGES = "https://kubernetes.io/docs/concepts/containers/images/"
 NVML = "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html"
+LOADING = "https://download.nvidia.com/XFree86/Linux-x86_64/455.38/README/commonproblems.html"
 XID = "https://docs.nvidia.com/deploy/xid-errors/"
 FABRIC = "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/"
 NCCL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"

@@ -88,6 +88,16 @@ ASKED_BY_DRIVER: Mapping[RecoveryAction, Action | None] = MappingProxyType(
 )
 """The step that does what the driver asks for."""
 
+_RECOVERY_WORDS: Mapping[str, RecoveryAction] = MappingProxyType(
+    {
+        "drain and reset": RecoveryAction.DRAIN_AND_RESET,
+        "drain p2p": RecoveryAction.DRAIN_P2P,
+        "reboot": RecoveryAction.NODE_REBOOT,
+        "reset": RecoveryAction.GPU_RESET,
+    }
+)
+"""How nvidia-smi prints it, alone or with the thing before and "Required" after it; the longer words first."""
+
 ASKED_BY_BUCKET: Mapping[str, Action] = MappingProxyType(
     {
         "RESTART_APP": Action.KILL_JOB,
@@ -171,6 +181,12 @@ def fault_of(
     kind = condition.device.kind if condition.device else None
     is_proven = is_proven or base in policy.repair_trusted_checks
     return Fault(condition.name, code, kind, recovery, is_proven)
+
+
+def read_recovery(text: str) -> RecoveryAction:
+    """Read what the driver asks for out of what a check says of it; `none` for words that are not known."""
+    said = text.casefold()
+    return next((action for word, action in _RECOVERY_WORDS.items() if word in said), RecoveryAction.NONE)
 
 
 def propose(fault: Fault, past: Iterable[Done], *, policy: Policy, now: datetime) -> Proposal:

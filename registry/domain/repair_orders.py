@@ -103,16 +103,19 @@ def make_ready(order: Order, now: datetime) -> Order:
     return replace(order, state=OrderState.READY, waits_for=None, ready_at=now)
 
 
-def claim(order: Order, by: str, *, policy: Policy, now: datetime) -> Order:
-    """Let somebody carry a ready order out, until a lease runs out. Claiming again renews it. Raises NotOpen.
+def claim(order: Order, by: str, *, token: int | None = None, policy: Policy, now: datetime) -> Order:
+    """Let somebody carry a ready order out, until a lease runs out. Raises NotOpen.
 
-    One whose lease has run out is taken back first, as by `expire`.
+    `attempts` of the answer is the token of the claim. Whoever shows the token of the claim that is in force renews its
+    lease; without one nobody gets what is claimed, not even under the same name: two programs may share it. One whose
+    lease has run out is taken back first, as by `expire`.
     """
+    _demand_newest(order, token)
     order = expire(order, policy=policy, now=now)
     _demand(order, OrderState.READY, OrderState.CLAIMED)
-    if order.state is OrderState.CLAIMED and order.claimed_by != by:
-        raise NotOpen(f"Order {order.id} is claimed by {order.claimed_by} until {_until(order)}.")
     is_renewal = order.state is OrderState.CLAIMED
+    if is_renewal and (token is None or order.claimed_by != by):
+        raise NotOpen(f"Order {order.id} is claimed by {order.claimed_by} until {_until(order)}.")
     return replace(
         order,
         state=OrderState.CLAIMED,
@@ -123,8 +126,16 @@ def claim(order: Order, by: str, *, policy: Policy, now: datetime) -> Order:
     )
 
 
-def complete(order: Order, by: str, *, is_done: bool, detail: str | None, now: datetime) -> Order:
-    """End an order by the word of whoever has claimed it. Raises NotOpen, also when somebody else has it by now."""
+def complete(
+    order: Order, by: str, *, token: int | None = None, is_done: bool, detail: str | None, now: datetime
+) -> Order:
+    """End an order by the word of whoever has claimed it. Raises NotOpen, also when somebody else has it by now.
+
+    Whoever shows the token of the newest claim is believed though its lease ran out, until somebody else claims.
+    """
+    _demand_newest(order, token)
+    if token is not None and token > 0 and order.state is OrderState.READY:
+        order = replace(order, state=OrderState.CLAIMED, claimed_by=by)
     _demand(order, OrderState.CLAIMED)
     if order.claimed_by != by:
         raise NotOpen(f"Order {order.id} is claimed by {order.claimed_by} until {_until(order)}, not by {by}.")
@@ -179,18 +190,22 @@ def covers(order: Order, action: Action, device_id: str | None) -> bool:
 def is_disturbing(order: Order, *, is_back: bool, policy: Policy, now: datetime) -> bool:
     """Tell whether an order keeps its node out of work, or may at any moment: that is what the budget counts.
 
-    One that is carried out counts until the node is back, and no longer than it has to show its effect.
+    One that somebody had begun counts until the node is back, and no longer than it has to show its effect.
     """
     if order.state in {OrderState.READY, OrderState.CLAIMED}:
         return True
-    if order.state not in {OrderState.DONE, OrderState.FAILED} or order.ended_at is None or is_back:
+    is_begun = order.attempts > 0 or order.state in {OrderState.DONE, OrderState.FAILED}
+    if not is_begun or order.ended_at is None or is_back:
         return False
     return now < order.ended_at + timedelta(seconds=policy.repair_settle_seconds)
 
 
 def as_done(order: Order) -> Done | None:
-    """Give an order as the ladder looks back at it; None for one of which nothing was tried."""
-    if order.state not in {OrderState.DONE, OrderState.FAILED} or order.ended_at is None:
+    """Give an order as the ladder looks back at it; None for one of which nothing is known to have been tried.
+
+    One that was given up tells of whoever claimed it, and is no step on the way to giving hardware away.
+    """
+    if order.outcome not in {Outcome.CARRIED_OUT, Outcome.NOT_POSSIBLE} or order.ended_at is None:
         return None
     return Done(order.action, order.condition, order.ended_at)
 
@@ -203,6 +218,11 @@ def _demand(order: Order, *states: OrderState) -> None:
     if order.state not in states:
         told = f", {order.outcome}" if order.outcome else ""
         raise NotOpen(f"Order {order.id} is {order.state}{told}: it would have to be {' or '.join(sorted(states))}.")
+
+
+def _demand_newest(order: Order, token: int | None) -> None:
+    if token is not None and token != order.attempts:
+        raise NotOpen(f"Order {order.id} was claimed again since: token {token} is not that of its newest claim.")
 
 
 def _until(order: Order) -> str:

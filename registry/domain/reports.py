@@ -111,7 +111,8 @@ class ReportedFailure:
     count: int = 1
     last_at: datetime | None = None
     slow_by: timedelta = timedelta(0)
-    """How far the clock that these times were read from is behind ours, as the message that brought them shows."""
+    """How far the clock that these times were read from is behind ours, as the message that brought them shows; less
+    than zero where it is ahead."""
 
     @property
     def lasted(self) -> timedelta:

@@ -3,7 +3,8 @@
 
 One process looks at the nodes every minute, asks for each the same decision that the node itself would get, and adds
 the counts up. A look stands for the time since the one before. Where none was, because the service was away or nobody
-held the lease, nothing is counted and nothing guessed: that time is told as unseen.
+held the lease, nothing is counted and nothing guessed: that time is told as unseen. What is kept are sums, and a look
+changes nothing that anybody decided, so it writes no event.
 
 The devices that are counted are GPUs: as many as the node lists, or as it should have when some are missing. What is
 placed on no node (a board in a drawer, a machine given back) is not owned, and neither is a retired node.

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from registry.domain.checkpoints import Checkpoint
 from registry.domain.policy import Policy
 from registry.domain.times import parse_rfc3339
-from registry.store import checkpoints, gauges, life
+from registry.store import checkpoints, gauges, life, repairs
 from registry.store.database import Database, Snapshot
 
 
@@ -27,6 +27,13 @@ class Gauges:
     withheld: int
     """Holds that the breaker withheld and that nobody has settled."""
     open_conflicts: int
+    repairs: Mapping[tuple[str, str], int]
+    """By state and action."""
+    disturbed: int
+    """Nodes that repairs keep out of work, or may at any moment."""
+    repairs_stopped: bool
+    suspected: int
+    """Checks whose word on many nodes is doubted."""
     sequence: int
     last_sign_at: datetime | None
     checkpoint_age_seconds: float | None
@@ -45,6 +52,10 @@ def read_gauges(db: Database, *, policy: Policy, now: datetime) -> Gauges:
             open_holds=gauges.count_open_holds(snapshot, now),
             withheld=gauges.count_withheld(snapshot),
             open_conflicts=gauges.count_open_conflicts(snapshot),
+            repairs=repairs.count_by_state(snapshot),
+            disturbed=len(repairs.list_disturbed(snapshot)),
+            repairs_stopped=repairs.find_stop(snapshot) is not None or not policy.repair_enabled,
+            suspected=len(repairs.list_suspicions(snapshot)),
             sequence=snapshot.sequence(),
             last_sign_at=life.find_last_sign(snapshot),
             checkpoint_age_seconds=(now - parse_rfc3339(newest.signed_at)).total_seconds() if newest else None,

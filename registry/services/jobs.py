@@ -150,7 +150,10 @@ def _parts(ordered: Sequence[JobEvent]) -> Iterator[Sequence[JobEvent]]:
 
 
 def seal_old(db: Database, *, now: datetime) -> None:
-    """Let go of messages that came more than `KEPT` ago, and keep what they amount to. No figure changes."""
+    """Let go of messages that came more than `KEPT` ago, and keep what they amount to.
+
+    No figure changes, and what is history stays in the history: so this writes no event.
+    """
     with db.read() as snapshot:
         is_due = bool(jobs.find_sealable(snapshot, now - KEPT, 1))
     if not is_due:

@@ -12,6 +12,7 @@ from typing import Any
 from registry.domain.actors import Actor, Subject, SubjectKind
 from registry.domain.canonical import JSON
 from registry.domain.checks import CLEAN, CheckState
+from registry.domain.clocks import late_by, slow_by
 from registry.domain.errors import DeviceAmbiguous, FieldError, Forbidden, InvalidField, NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.glance import Glance, glance_of
@@ -136,26 +137,27 @@ def _is_late(arrival: Arrival, report: Report) -> bool:
 def _keep_evidence(tx: Transaction, arrival: Arrival, report: Report, actor: Actor, policy: Policy) -> Verdict:
     """Put the faults of a late message on record, and nothing else."""
     report = as_listed(tx, arrival, report)
-    _record_failures(tx, arrival, report, actor, policy, slow_by=timedelta(0))  # how long it waited is not known
+    began = nodes.get_boot(tx, arrival.state.boot_id).started_at if arrival.is_past else None
+    _record_failures(tx, arrival, report, actor, policy, behind=lambda failure: late_by(failure, began))
     take_late_findings(tx, arrival, report, actor, policy)
     return Verdict(counted=False, because=Because.NOT_CURRENT, detail="boot" if arrival.is_past else "seq")
 
 
-def _slow_by(report: Report, policy: Policy, now: datetime) -> timedelta:
-    """How far a node's clock is behind ours: what was seen a moment ago must not count as from before a release."""
-    behind = now - report.sent_at if report.sent_at else timedelta(0)
-    return behind if behind > timedelta(seconds=policy.future_tolerance_seconds) else timedelta(0)
-
-
 def _record_failures(
-    tx: Transaction, arrival: Arrival, report: Report, actor: Actor, policy: Policy, *, slow_by: timedelta
+    tx: Transaction,
+    arrival: Arrival,
+    report: Report,
+    actor: Actor,
+    policy: Policy,
+    *,
+    behind: Callable[[ReportedFailure], timedelta],
 ) -> None:
     """Record the faults of a report. They work on the node's saved row, so it is saved before and read again after."""
     if not report.failures:
         return
     nodes.save_state(tx, arrival.state)
     for failure in report.failures:
-        seen_here = replace(failure, node=report.node, slow_by=slow_by)
+        seen_here = replace(failure, node=report.node, slow_by=behind(failure))
         try:
             _record_failure(tx, arrival, seen_here, actor, policy)
         except (NotFound, Forbidden, DeviceAmbiguous):
@@ -200,7 +202,8 @@ def _apply(
     if not is_old:
         taken = take_list(tx, arrival, seen, read, covers, expected, actor=actor, policy=policy)
     report = as_listed(tx, arrival, report)
-    _record_failures(tx, arrival, report, actor, policy, slow_by=_slow_by(report, policy, tx.now))
+    behind = slow_by(report.sent_at, policy, tx.now)
+    _record_failures(tx, arrival, report, actor, policy, behind=lambda _: behind)
     results: tuple[CheckResult, ...] = ()
     if not is_old:
         # The lines of a known list are read only when one of its GPUs becomes hot, or cool.

@@ -38,6 +38,7 @@ class Failed:
     """A condition that the history knows as a failure, and where. `device_id` is None for one of the node."""
 
     node_id: str
+    node: str
     instance_id: str
     name: str
     device_id: str | None
@@ -129,11 +130,12 @@ def list_failed(snapshot: Snapshot) -> list[Failed]:
     Of a check that only comes and goes the name is that of its flapping.
     """
     rows = snapshot.all(
-        "SELECT node_id, instance_id, name, device_id, failed_at FROM node_condition WHERE told = 'failure' "
-        "UNION ALL SELECT node_id, instance_id, name || '.flapping', device_id, NULL FROM node_condition "
-        "WHERE told_flapping = 'failure' ORDER BY 1, 3, 4"
+        "SELECT k.node_id, n.name, k.instance_id, k.name, k.device_id, k.failed_at FROM node_condition k "
+        "JOIN node n ON n.id = k.node_id WHERE k.told = 'failure' "
+        "UNION ALL SELECT k.node_id, n.name, k.instance_id, k.name || '.flapping', k.device_id, NULL "
+        "FROM node_condition k JOIN node n ON n.id = k.node_id WHERE k.told_flapping = 'failure' ORDER BY 1, 4, 5"
     )
-    return [Failed(node, instance, name, device or None, from_micros(at)) for node, instance, name, device, at in rows]
+    return [Failed(id_, node, life, name, unit or None, from_micros(at)) for id_, node, life, name, unit, at in rows]
 
 
 def nodes_turned_bad(snapshot: Snapshot, name: str, after: datetime) -> set[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from registry.store import conflicts, devices, failures, holds, job_failures, jobs
+from registry.store import conflicts, devices, failures, holds, job_failures, jobs, repairs
 from registry.store.database import Row, Snapshot, to_micros
 from registry.store.filters import Column, Condition, Sort, columns, conditions, where
 
@@ -261,3 +261,21 @@ def list_job_failures(snapshot: Snapshot, filters: Mapping[str, str], part: Slic
     select = f"SELECT {job_failures.COLUMNS} FROM job_failure j"
     wanted = conditions(JOB_FAILURE_FIELDS, filters)
     return [job_failures.record_of(row) for row in _select(snapshot, select, wanted, "j.id", part)]
+
+
+REPAIR_FIELDS = {
+    **columns("r", "id", "action", "condition", "state", "claimed_by", "outcome"),
+    **columns("r", "because", "waits_for", "detail", sort=Sort.PROSE),
+    **columns("r", "planned_at", "ready_at", "claimed_at", "lease_until", "ended_at", "settled_at", sort=Sort.TIME),
+    "token": Column("r.attempts", Sort.NUMBER),
+    "node": Column("n.name"),
+    "provider_id": Column("l.provider_id", among="r.instance_id IN (SELECT l.id FROM instance l WHERE {})"),
+    "device": Column("r.device_id"),
+}
+
+
+def list_repairs(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) -> list[repairs.Repair]:
+    """Return repairs; `device` is our id of one. Raises InvalidField."""
+    select = f"SELECT {repairs.COLUMNS} FROM {repairs.FROM}"
+    wanted = conditions(REPAIR_FIELDS, filters)
+    return [repairs.repair_of(row) for row in _select(snapshot, select, wanted, "r.id", part)]

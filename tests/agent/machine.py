@@ -44,12 +44,13 @@ class FakeMachine:
         self.tools = folder / "tools"
         self.state = folder / "state"
         self.decision = folder / "decision.json"
+        self.module = "registry.main"
         self.provider_id = f"i-{self.number:017x}"
         self.gpus = list(gpus) or h100_gpus(GPU_COUNT, node=self.number)
         for place in ("proc/sys/kernel/random", "dev", "sys/bus/pci/devices", "sys/class/infiniband"):
             (self.root / place).mkdir(parents=True)
         self.tools.mkdir()
-        self._write_tool("nvidia-smi", NVIDIA_SMI)
+        self.write_tool("nvidia-smi", NVIDIA_SMI)
         # The GPUs that the machine of the tests may have are none of ours.
         (self.tools / "pynvml.py").write_text("raise ImportError\n")
         self.show(self.gpus)
@@ -122,8 +123,9 @@ class FakeMachine:
 
     def command(self, node: str, *more: str) -> list[str]:
         """The agent's command line."""
-        return [sys.executable, "-m", "registry.main", "agent", node, *more]
+        return [sys.executable, "-m", self.module, "agent", node, *more]
 
-    def _write_tool(self, name: str, text: str) -> None:
+    def write_tool(self, name: str, text: str) -> None:
+        """Put a tool where the agent finds it."""
         (self.tools / name).write_text(text)
         (self.tools / name).chmod(0o755)

@@ -33,6 +33,10 @@ def records(admin: Asker, node: Asker, clock: Clock) -> None:
         fault = {"failure_id": name, "device": SERIALS[0], "code": code, "occurred_at": "2026-11-29T12:00:00Z"}
         assert admin.post("/v1/failures", json=fault).status_code == 201
         assert admin.post("/v1/tokens", json={"role": "auditor", "name": name}).status_code == 201
+        job = {"job_id": name, "nodes": ["node-a"], "started_at": "2026-11-29T11:00:00Z"}
+        assert admin.post("/v1/job-failures", json={**job, "failed_at": "2026-11-29T12:00:00Z"}).status_code == 201
+        start = {"event_id": name, "kind": "started", "at": "2026-11-29T11:00:00Z", "nodes": ["node-a"], "devices": 8}
+        assert admin.post(f"/v1/jobs/{name}/events", json={"events": [start]}).status_code == 201
     targets = [{"identifier": {"kind": "gpu", "type": "serial", "value": text}} for text in ("1", "2")]
     assert admin.post("/v1/quarantines", json={"targets": targets, "reason": "x"}).status_code == 201
     send(node, devices=[{**gpu(one, 0x10 + at), "serial": f"99{at}"} for at, one in enumerate(SERIALS)])

@@ -42,6 +42,14 @@ ROUTES: dict[str, frozenset[Role]] = {
     "GET /v1/conflicts": READ,
     "GET /v1/conflicts/<conflict>": READ,
     "POST /v1/conflicts/<conflict>/resolve": WORK,
+    "GET /v1/repairs": READ,
+    "GET /v1/repairs/budget": READ,
+    "GET /v1/repairs/<repair>": READ,
+    "POST /v1/repairs/<repair>/claim": WORK,
+    "POST /v1/repairs/<repair>/complete": WORK,
+    "POST /v1/repairs/<repair>/cancel": WORK,
+    "POST /v1/repairs/stop": WORK,
+    "POST /v1/repairs/resume": WORK,
     "POST /v1/jobs/<job>/events": WORK,
     "GET /v1/jobs": READ,
     "GET /v1/jobs/<job>": READ,
@@ -115,7 +123,7 @@ def status(asking: Asker, route: str) -> int:
     method, path = route.split()
     for name in (
         *("<node>", "<path:ref>", "<failure>", "<quarantine_id>", "<conflict>", "<job>", "<job_failure>", "<name>"),
-        "<token>",
+        *("<token>", "<repair>"),
     ):
         path = path.replace(name, "a")
     return asking.ask(method, path).status_code

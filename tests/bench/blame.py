@@ -9,7 +9,20 @@ first run blamed hardware rightly in 11 of 12 and users in 19 of 19: it showed t
 that they do not reach the device, which was mended. Set and rules are by one author, so a third set (`afterwards`) was
 retold from threads that were read when the rules were done, in the words of their logs. Its first run blamed nobody
 wrongly (hardware 5 of 5, users 1 of 1; 18 of 28 undecided, of which 9 are) and left 63 neighbours of a broken link out
-of a retry. What it taught was then added, so that no figure below is blind any more.
+of a retry. What it taught was then added.
+
+The fourth set (`blind`, 60) was written by somebody who had seen neither the rules nor the other sets, and was run once
+before anybody looked why. Right of what was said, in that first run: hardware 14 of 14, driver 5 of 5, users 14 of 17
+(0.824, short of the 0.95 that is wanted), platform 4 of 8; found of what is: hardware 14 of 16, driver 5 of 8, users 14
+of 18, platform 4 of 8, undecided 7 of 10; nobody was left out of a retry without cause. Sixteen of its accounts stand
+in the other sets too, in other words; without them hardware 9 of 9, driver 2 of 2, users 12 of 14, platform 3 of 6.
+
+It was wrong in kinds: a job that somebody cancelled, or an exception over what is no number, was the user's; a full
+file system, a write that failed and a driver that is not loaded were the platform's. These were mended, the first four
+to `undecided`, and lines were added for what had said nothing. Since then it is hardware 15 of 15 (found 15 of 16),
+driver 8 of 8 (of 8), users 16 of 17 (of 18), platform 4 of 5 (of 8), undecided 9 of 15 (of 10); two of the storage
+incidents of the first set became undecided. Wrong are still a node that went silent, whose network card had failed,
+and Xid 13 and 43 of a run that nobody has explained. No figure of a later run is blind.
 """
 
 from __future__ import annotations
@@ -43,6 +56,7 @@ from registry.domain.times import parse_rfc3339 as time_of
 
 INCIDENTS = Path(__file__).parent / "incidents"
 AFTERWARDS = INCIDENTS / "afterwards"
+BLIND = INCIDENTS / "blind"
 CAUSES = ("hardware", "driver", "platform", "user", "undecided")
 _CHANGES = {"silent_since": NodeChange.SILENT, "booted_at": NodeChange.BOOTED, "replaced_at": NodeChange.REPLACED}
 
@@ -187,14 +201,15 @@ def _fault(raw: dict[str, Any], number: int) -> Fault:
 
 
 def main(names: Sequence[str]) -> None:
-    """Print the figures of the parts that are named, by default of all: seen, unseen, afterwards."""
+    """Print the figures of the parts that are named, by default of all: seen, unseen, afterwards, blind."""
     incidents = load_incidents()
-    for title, part in (
-        ("seen", [one for one in incidents if not one.is_unseen]),
-        ("unseen", [one for one in incidents if one.is_unseen]),
-        ("afterwards", load_incidents(AFTERWARDS)),
+    for name, title, part in (
+        ("seen", "seen", [one for one in incidents if not one.is_unseen]),
+        ("unseen", "unseen", [one for one in incidents if one.is_unseen]),
+        ("afterwards", "afterwards", load_incidents(AFTERWARDS)),
+        ("blind", "blind: written without sight of the rules", load_incidents(BLIND)),
     ):
-        if not names or title in names:
+        if not names or name in names:
             print(report(title, part), end="\n\n")
 
 

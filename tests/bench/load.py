@@ -23,7 +23,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from registry.domain.actors import Actor, ActorKind
 from registry.domain.events import GENESIS
-from registry.domain.policy import Policy
 from registry.services.quarantine import OpenQuarantines, open_quarantines
 from registry.store import nodes
 from registry.store.database import open_database
@@ -31,6 +30,7 @@ from registry.store.engines import sqlite
 from registry.store.migrations import migrate
 from registry.store.values import to_micros
 from tests.bench import machine, template
+from tests.bench.serving import served_policy
 from tests.bench.template import Template, fill_row
 from tests.postgres import DURABLE, Server
 from tests.project import ROOT
@@ -83,7 +83,8 @@ def fleet(engine: str, size: Size, data: Path, pepper: bytes, server: Server | N
     name = _name(size)
     mark = data / f"{name}.{engine}"
     url = server.url(name) if server else f"sqlite:///{data / name}.db"
-    if not is_loaded(engine, size, data):
+    is_there = is_loaded(engine, size, data)
+    if not is_there:
         mark.unlink(missing_ok=True)
         if server:
             server.drop_database(name)
@@ -92,7 +93,7 @@ def fleet(engine: str, size: Size, data: Path, pepper: bytes, server: Server | N
             for old in data.glob(f"{name}.db*"):
                 old.unlink()
         fill(url, size, pepper)
-    elif json.loads(mark.read_text()) != _made_by():
+    if not is_there or json.loads(mark.read_text()) != _made_by():
         migrate(url)
         _say_again(url, size)
     mark.write_text(json.dumps(_made_by()))
@@ -141,7 +142,7 @@ def _said(number: int) -> dict[str, str]:
     """By which digests a node's row tells that its report is the same again."""
     seen, _ = template.report_said(number, "any")
     return {
-        "policy": Policy().digest,
+        "policy": served_policy().digest,
         "said": seen.said,
         "list": seen.list_digest,
         "firmware": seen.firmware_digest,

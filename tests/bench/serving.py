@@ -17,6 +17,7 @@ from typing import Self
 
 from registry.admin.migrate import bring_up_to_date
 from registry.config import Settings
+from registry.domain.policy import Policy
 from tests.project import ROOT
 
 PEPPER = "bench-pepper-bench-pepper-bench-pepper"
@@ -40,6 +41,11 @@ class Running:
 
     url: str
     pid: int
+
+
+def served_policy() -> Policy:
+    """The policy of the servers that are measured: what a node's row knows of its reports is known under it."""
+    return Settings.from_env({**SETTINGS, "PRATIQUE_DATA_DIR": "."}).policy
 
 
 @contextmanager

@@ -5,11 +5,23 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.blame import AFTERWARDS, CAUSES, Incident, innocents, load_incidents, pairs_of, report, said_of, score
+from tests.bench.blame import (
+    AFTERWARDS,
+    BLIND,
+    CAUSES,
+    Incident,
+    innocents,
+    load_incidents,
+    pairs_of,
+    report,
+    said_of,
+    score,
+)
 
 INCIDENTS = load_incidents()
 UNSEEN = [one for one in INCIDENTS if one.is_unseen]
 LATER = load_incidents(AFTERWARDS)
+BLINDLY = load_incidents(BLIND)
 SEEN = [one for one in INCIDENTS if not one.is_unseen]
 
 
@@ -36,7 +48,7 @@ def test_most_of_each_cause_are_found(cause: str) -> None:
 
 
 def test_nothing_is_left_out_of_a_retry_that_its_account_does_not_blame() -> None:
-    assert innocents([*INCIDENTS, *LATER]) == []
+    assert innocents([*INCIDENTS, *LATER, *BLINDLY]) == []
 
 
 def test_what_was_read_afterwards_is_left_undecided_rather_than_blamed_on_somebody_else() -> None:
@@ -46,8 +58,17 @@ def test_what_was_read_afterwards_is_left_undecided_rather_than_blamed_on_somebo
     assert [pair for pair in pairs if pair[1] not in {pair[0], "undecided"}] == []
 
 
+def test_of_what_was_written_blindly_no_device_is_blamed_for_anything_else() -> None:
+    pairs = pairs_of(BLINDLY)
+
+    assert len({one.id for one in BLINDLY}) == len(BLINDLY) >= 60
+    assert all(score(pairs, cause).are >= 8 for cause in CAUSES)
+    assert all(score(pairs, cause).precision == 1 for cause in ("hardware", "driver"))
+    assert score(pairs, "user").precision >= 0.9
+
+
 def test_every_exclusion_has_evidence_at_its_place() -> None:
-    for one in INCIDENTS:
+    for one in [*INCIDENTS, *BLINDLY]:
         found = said_of(one)
         places = {place for said in found.evidence for place in (said.node, said.device)}
         assert {*found.nodes, *found.devices} <= places, one.id

@@ -106,7 +106,7 @@ def draw(counts: Mapping[str, float], outcomes: Sequence[Outcome]) -> str:
         ),
     ]
     step = (WIDTH - 2 * MARGIN) / len(panels)
-    drawn = "".join(_panel(MARGIN + at * step, step - MARGIN, *panel) for at, panel in enumerate(panels))
+    drawn = "".join(panel(MARGIN + at * step, step - MARGIN, *one) for at, one in enumerate(panels))
     told = "; ".join(
         f"{title}: " + ", ".join(f"{name} {text}" for name, (_, text) in bars.items()) for title, _, bars in panels
     )
@@ -126,7 +126,8 @@ def _bar(value: float, form: str) -> tuple[float, str]:
     return value, format(value, form)
 
 
-def _panel(left: float, width: float, title: str, kind: str, bars: Mapping[str, tuple[float, str]]) -> str:
+def panel(left: float, width: float, title: str, kind: str, bars: Mapping[str, tuple[float, str]]) -> str:
+    """Draw one group of bars from `left` on, each with its value and the text for it."""
     longest = max(value for value, _ in bars.values()) or 1
     step = width / len(bars)
     lines = [

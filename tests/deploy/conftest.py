@@ -25,11 +25,13 @@ from registry.admin.demo_hardware import Machine, make_machine, print_gpus
 from registry.config import Settings
 from registry.domain.actors import Actor, ActorKind
 from registry.domain.joining import JoinTerms
+from registry.domain.policy_file import parse_policy
 from registry.domain.roles import Role
 from registry.services import profiles, tokens
 from tests.cli.conftest import PEPPER, Quiet
 from tests.cli.scripted import Answer
 from tests.console import NVIDIA_SMI
+from tests.live.server import POLICY
 from tests.project import ROOT
 
 SCRIPT = ROOT / "deploy" / "bootstrap.sh"
@@ -103,6 +105,7 @@ def service(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         secret_key=PEPPER,
         signing_key="ab" * 32,
         pass_gap_seconds=0,
+        policy_as_written=parse_policy(POLICY),
     )
     app = create_app(settings)
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)

@@ -41,7 +41,7 @@ DONE = complete(CLAIMED, "robot-1", is_done=True, detail=None, now=NOON)
 STEPS: dict[str, Callable[[Order, datetime], Order]] = {
     "let_wait": lambda order, _: let_wait(order, "the budget"),
     "make_ready": make_ready,
-    "claim": lambda order, now: claim(order, "robot-1", policy=POLICY, now=now),
+    "claim": lambda order, now: claim(order, "robot-1", token=order.attempts, policy=POLICY, now=now),
     "complete": lambda order, now: complete(order, "robot-1", is_done=True, detail=None, now=now),
     "cancel": lambda order, now: cancel(order, Outcome.BY_PERSON, "no", now=now),
 }
@@ -89,7 +89,7 @@ def test_nobody_else_can_claim_or_complete_what_is_claimed() -> None:
 
 
 def test_claiming_again_renews_the_lease_and_is_no_new_attempt() -> None:
-    renewed = claim(CLAIMED, "robot-1", policy=POLICY, now=NOON + LEASE / 2)
+    renewed = claim(CLAIMED, "robot-1", token=1, policy=POLICY, now=NOON + LEASE / 2)
 
     assert (renewed.lease_until, renewed.attempts, renewed.claimed_at) == (NOON + LEASE * 1.5, 1, NOON)
 
@@ -183,6 +183,7 @@ def test_only_what_was_tried_moves_the_ladder() -> None:
     assert as_done(DONE) == Done(Action.RESET_GPU, "gpu.ecc", NOON)
     assert [as_done(one) for one in (PLANNED, READY, CLAIMED)] == [None] * 3
     assert as_done(cancel(READY, Outcome.RECOVERED, "", now=NOON)) is None
+    assert as_done(replace(DONE, state=OrderState.FAILED, outcome=Outcome.GIVEN_UP)) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from([*STEPS, "expire"]), st.integers(0, 4000)), max_size=12))

@@ -3,88 +3,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from registry.services.recording import SAME_LINE
 from tests.agent.machine import GPU_COUNT, FakeMachine
+from tests.live.agents import PATIENCE_SECONDS, RunningAgent, agent_on, holds_on, on_sqlite
 from tests.live.machines import walk
 from tests.live.server import Caller, LiveServer
 
-PERIOD_SECONDS = 0.4
-PATIENCE_SECONDS = 30.0
 HANG_SECONDS = 2.0
-
-
-class RunningAgent:
-    """A node's agent as a process of its own."""
-
-    def __init__(self, machine: FakeMachine, node: Caller, url: str, *more: str) -> None:
-        self.machine = machine
-        self.node = node
-        self.url = url
-        self.more = more
-        self.log = machine.root.parent / "agent.log"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self, **settings: str) -> None:
-        """Start it."""
-        given = {"PRATIQUE_URL": self.url, "PRATIQUE_TOKEN": self.node.token, **settings}
-        period = ("--period", str(PERIOD_SECONDS))
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.machine.command(self.node.name, *period, *self.more),
-                env=self.machine.environment(**given),
-                stderr=log,
-                stdout=log,
-                stdin=subprocess.DEVNULL,
-            )
-
-    def end(self, number: signal.Signals) -> int:
-        """Send it a signal and give its exit code."""
-        assert self.process is not None
-        self.process.send_signal(number)
-        code = self.process.wait(PATIENCE_SECONDS)
-        self.process = None
-        return code
-
-    def decision(self) -> dict[str, Any]:
-        """What the agent last wrote for others to read; empty before that."""
-        try:
-            told: dict[str, Any] = json.loads(self.machine.decision.read_text())
-        except FileNotFoundError:
-            return {}
-        return told
-
-    def until(self, what: Callable[[], Any]) -> None:
-        """Wait until something is so."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not what():
-            assert time.monotonic() < deadline, f"{self.decision()}\n{self.log.read_text()}"
-            assert self.process is None or self.process.poll() is None, self.log.read_text()
-            time.sleep(0.02)
-
-    def admitted(self) -> bool:
-        """Was the last decision a yes?"""
-        return bool(self.decision().get("admitted"))
-
-    def spooled(self) -> int:
-        """How many messages wait."""
-        return len([file for file in (self.machine.state / "spool").glob("*") if file.suffix in {".fault", ".calm"}])
-
-
-on_sqlite = pytest.mark.parametrize("server", ["sqlite"], indirect=True)
-"""For what both engines do alike, and what takes long."""
 
 
 @pytest.fixture
@@ -93,17 +28,6 @@ def running(server: LiveServer, tmp_path: Path) -> Iterator[RunningAgent]:
     machine = FakeMachine(tmp_path)
     with agent_on(server, machine, f"agent-{machine.number}") as started:
         yield started
-
-
-@contextmanager
-def agent_on(server: LiveServer, machine: FakeMachine, name: str, *more: str) -> Iterator[RunningAgent]:
-    agent = RunningAgent(machine, server.caller("node", name), server.url, *more)
-    agent.start()
-    try:
-        yield agent
-    finally:
-        if agent.process is not None:
-            agent.end(signal.SIGKILL)
 
 
 def test_a_healthy_node_is_refused_then_admitted_after_two_passes(
@@ -261,13 +185,6 @@ def test_an_agent_that_was_killed_goes_on_where_it_was(running: RunningAgent, op
     assert failures == {"xid_94": 1, "xid_13": 1}
 
 
-def quarantines(running: RunningAgent, operator: Caller) -> list[dict[str, Any]]:
-    """What is held of the node's GPUs now."""
-    serials = {gpu.serial for gpu in running.machine.gpus}
-    held = walk(operator, "/v1/quarantines", state="open")
-    return [one for one in held if serials & {named["value"] for named in one["identifiers"]}]
-
-
 @on_sqlite
 def test_after_a_release_the_old_line_has_no_effect_and_a_later_one_does(
     running: RunningAgent, operator: Caller
@@ -276,8 +193,8 @@ def test_after_a_release_the_old_line_has_no_effect_and_a_later_one_does(
     running.until(running.admitted)
     running.machine.log_xid(1, 79)
     said_at = time.monotonic()
-    running.until(lambda: quarantines(running, operator))
-    (hold,) = quarantines(running, operator)
+    running.until(lambda: holds_on(operator, running.machine))
+    (hold,) = holds_on(operator, running.machine)
 
     assert operator.post(f"/v1/quarantines/{hold['id']}/release", {"reason": "reseated"}).status_code == 200
     running.until(running.admitted)
@@ -286,11 +203,11 @@ def test_after_a_release_the_old_line_has_no_effect_and_a_later_one_does(
     running.machine.decision.unlink()
     running.start()
     running.until(running.admitted)
-    assert quarantines(running, operator) == []
+    assert holds_on(operator, running.machine) == []
 
     running.until(lambda: time.monotonic() > said_at + SAME_LINE.total_seconds() + 0.5)
     running.machine.log_xid(1, 79)
-    running.until(lambda: quarantines(running, operator))
+    running.until(lambda: holds_on(operator, running.machine))
     (failure,) = walk(operator, "/v1/failures", node=running.node.name)
     assert (failure["code"], failure["count"]) == ("xid_79", 2)
 
@@ -313,7 +230,7 @@ def test_an_agent_that_starts_anew_and_finds_all_healthy_frees_nothing(running: 
     node = operator.get(f"/v1/nodes/{running.node.name}")
     assert {one["status"] for one in node["checks"]} <= {"pass", "not_applicable"}
     assert reason == "device_quarantined"
-    assert [one["owner"] for one in quarantines(running, operator)] == ["rule:xid_64"]
+    assert [one["owner"] for one in holds_on(operator, running.machine)] == ["rule:xid_64"]
 
 
 @on_sqlite

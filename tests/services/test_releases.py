@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from registry.domain.actors import Actor, ActorKind
-from registry.domain.reports import CheckResult, CheckStatus
+from registry.domain.reports import CheckResult, CheckStatus, ReportedFailure
 from registry.services.history import list_events
 from registry.services.quarantine import release_targets, show_quarantine
 from tests.fleet import ALICE, CLEAN_GPU, EVERYTHING, Fleet, gpu, passing, serial, uuid
@@ -89,6 +90,29 @@ def test_a_restart_before_the_fault_cures_nothing(fleet: Fleet) -> None:
     before = fleet.clock.now
     hold = held_by_rule(fleet)
     fleet.fail("gpu_reset", device=uuid(1), occurred_at=before)
+    run(fleet, 3)
+    assert state(fleet, hold) == "open"
+
+
+def test_a_restart_that_a_fast_clock_dates_after_the_fault_is_still_before_it(fleet: Fleet) -> None:
+    before = fleet.clock.now
+    hold = held_by_rule(fleet)
+    fleet.clock.advance(10)
+    fast = timedelta(hours=7)
+    load = ReportedFailure("load", "driver_loaded", occurred_at=before + fast)
+    fleet.report(failures=(load,), sent_at=fleet.clock.now + fast)
+    run(fleet, 3)
+    assert state(fleet, hold) == "open"
+
+
+def test_a_restart_of_a_boot_that_is_over_is_none_after_a_fault_of_the_running_one(fleet: Fleet) -> None:
+    """It waited, and was dated by a fast clock."""
+    fleet.report(boot="boot-0")
+    hold = held_by_rule(fleet)
+    fleet.clock.advance(10)
+    fast = fleet.clock.now + timedelta(hours=7)
+    load = ReportedFailure("load", "driver_loaded", occurred_at=fast)
+    fleet.report(boot="boot-0", failures=(load,), sent_at=fast)
     run(fleet, 3)
     assert state(fleet, hold) == "open"
 

@@ -19,7 +19,7 @@ from tests.store.drafts import ALICE, write_events
 PART = Slice(limit=100, after=None, newest_first=True)
 HANDFUL = {"target_kind", "scope", "match", "release_policy", "review_due"}
 """Words of holds that are few, and what depends on the time: holds are few enough to look through."""
-SELDOM = {"count", "attached", "reported_at", "confidence", "revision"}
+SELDOM = {"count", "attached", "reported_at", "confidence", "revision", "token"}
 """Nobody looks for these alone; and the last is written by every report, which an index more would slow down."""
 
 LISTS: dict[str, tuple[Callable[..., Any], Mapping[str, Column], str]] = {
@@ -29,6 +29,7 @@ LISTS: dict[str, tuple[Callable[..., Any], Mapping[str, Column], str]] = {
     "conflict": (lambda s, f, _: search.list_conflicts(s, f, PART), search.CONFLICT_FIELDS, "c"),
     "node": (lambda s, f, _: search.list_nodes(s, f, PART), search.NODE_FIELDS, "n"),
     "job_failure": (lambda s, f, _: search.list_job_failures(s, f, PART), search.JOB_FAILURE_FIELDS, "j"),
+    "repair": (lambda s, f, _: search.list_repairs(s, f, PART), search.REPAIR_FIELDS, "r"),
 }
 STRETCH = {"since": NOON, "until": NOON + timedelta(hours=1)}
 ALICE_DID = {"actor": ALICE}

@@ -11,7 +11,19 @@ import pytest
 from api.openapi import FLAGS, NUMBERS
 from api.pagination import PAGING
 from api.schemas.shown import COMPONENTS
-from api.v1 import conflicts, devices, events, failures, job_failures, jobs, nodes, profiles, quarantines, tokens
+from api.v1 import (
+    conflicts,
+    devices,
+    events,
+    failures,
+    job_failures,
+    jobs,
+    nodes,
+    profiles,
+    quarantines,
+    repairs,
+    tokens,
+)
 from tests.api.conftest import Asker
 from tests.api.test_contract import OPERATIONS
 from tests.api.v1.fleet import SERIALS, admit, report, send
@@ -23,6 +35,7 @@ FILTERS = {
     "failures": failures.FILTERS,
     "quarantines": quarantines.FILTERS,
     "conflicts": conflicts.FILTERS,
+    "repairs": repairs.FILTERS,
     "jobs": jobs.FILTERS,
     "job-failures": job_failures.FILTERS,
     "tokens": tokens.FILTERS,
@@ -54,6 +67,7 @@ BESIDE = {
     "Conflict": {"device"},
     "Job": {"node"},
     "JobFailure": {"device", "node"},
+    "Repair": {"device"},
 }
 """Filters that are no plain fields of their items: times, and what stands in what is nested."""
 
@@ -68,6 +82,7 @@ WORDS = {
     "failures": failures.WORDS,
     "quarantines": quarantines.WORDS,
     "conflicts": conflicts.WORDS,
+    "repairs": repairs.WORDS,
     "jobs": jobs.WORDS,
     "job-failures": job_failures.WORDS,
     "tokens": tokens.WORDS,
