@@ -87,19 +87,21 @@ def _again(tx: Transaction, seen: Failure, told: Message, kind: FailureKind, at:
     """
     reported = told.reported
     give = SAME_LINE if told.is_of_report else timedelta(0)
-    is_dated = reported.occurred_at is not None
-    is_known = seen.state != "active" or (is_dated and sights.is_seen_at(tx, seen, at, give=give))
+    is_dated, lines = reported.occurred_at is not None, _lines(reported)
+    # Lines of which both times since boot are known are told apart by these, however near they are.
+    has_line = lines is not None and told.boot_id is not None
+    is_known = seen.state != "active" or (is_dated and sights.is_seen_at(tx, seen, at, give=give, has_line=has_line))
     is_known = is_known or _same_line(tx, reported, told.located, told.boot_id, seen.muted) is not None
     # The same burst, read again when it had gone on: what it counted then is counted.
-    before = sights.count_within(tx, seen, _first_at(reported, at), at, give=give) if give and is_dated else 0
-    lines = _lines(reported)
+    first_at = _first_at(reported, at)
+    before = sights.count_within(tx, seen, first_at, at, give=give, has_line=has_line) if give and is_dated else 0
     before = max(before, sights.count_lines(tx, seen, *lines)) if lines else before
     times = 0 if is_known else max(1, reported.count - before)
     if times or not told.is_of_report:  # a log that is read all day would fill the table with one line
         sights.insert_told(tx, _told(seen, told, at, times))
     counted = sights.count_again(tx, seen, at, times) if times else seen
     if times:
-        note_fault(tx, counted, _first_at(reported, at), at, policy)
+        note_fault(tx, counted, first_at, at, policy)
     newest = _seen(counted, reported, at, told.boot_id)
     if not told.is_of_report:  # a log repeats itself at every report; what somebody comes to tell is an act of theirs
         more = {"count": counted.count, "failure_id": reported.failure_id}

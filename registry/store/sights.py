@@ -69,20 +69,36 @@ def insert_told(tx: Transaction, told: Told) -> None:
     )
 
 
-def is_seen_at(snapshot: Snapshot, failure: Failure, at: datetime, *, give: timedelta = timedelta(0)) -> bool:
-    """Tell whether a failure was seen at this time, give or take so much, or within a burst that holds it."""
+def is_seen_at(
+    snapshot: Snapshot, failure: Failure, at: datetime, *, give: timedelta = timedelta(0), has_line: bool = False
+) -> bool:
+    """Tell whether a failure was seen at this time, give or take so much, or within a burst that holds it.
+
+    With `has_line` it is a line of which the time since boot is known, as `find_line` finds it: then only those sights
+    are compared by their dates of which it is not.
+    """
+    undated = "AND uptime IS NULL " if has_line else ""
     row = snapshot.one(
-        "SELECT 1 FROM sight WHERE failure = ? AND count > 0 AND first_at <= ? AND at >= ? LIMIT 1",
+        f"SELECT 1 FROM sight WHERE failure = ? AND count > 0 AND first_at <= ? AND at >= ? {undated}LIMIT 1",
         (failure.id, to_micros(at + give), to_micros(at - give)),
     )
     return row is not None
 
 
-def count_within(snapshot: Snapshot, failure: Failure, first_at: datetime, at: datetime, *, give: timedelta) -> int:
-    """Return how often a failure was seen within a stretch of time, give or take so much."""
+def count_within(
+    snapshot: Snapshot,
+    failure: Failure,
+    first_at: datetime,
+    at: datetime,
+    *,
+    give: timedelta,
+    has_line: bool = False,
+) -> int:
+    """Return how often a failure was seen within a stretch of time, give or take so much. `has_line` as above."""
     first, last = to_micros(first_at - give), to_micros(at + give)
+    undated = "AND uptime IS NULL" if has_line else ""
     rows = snapshot.all(
-        "SELECT first_at, at, count FROM sight WHERE failure = ? AND at >= ? AND first_at <= ?",
+        f"SELECT first_at, at, count FROM sight WHERE failure = ? AND at >= ? AND first_at <= ? {undated}",
         (failure.id, first, last),
     )
     return sum(_share(begin, end, count, first, last) for begin, end, count in rows)

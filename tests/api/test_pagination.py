@@ -7,7 +7,10 @@ from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
+from flask import Flask
 
+from api.background import Background
+from api.context import standing
 from tests.api.conftest import Asker
 from tests.api.test_contract import OPERATIONS
 from tests.api.v1.fleet import SERIALS, admit, gpu, send
@@ -20,15 +23,25 @@ LISTS = [
 ]
 """Every list that the document has."""
 
+FILTERS = {"events": "type", "history": "type", "jobs": "job_id"} | dict.fromkeys(
+    ("nodes", "devices", "tokens", "profiles"), "name"
+)
+"""What to ask a list for; others are asked for an `id`."""
+
 
 def address(path: str) -> str:
     return path.replace("{node}", "node-a").replace("{ref}", SERIALS[0])
 
 
 @pytest.fixture
-def records(admin: Asker, node: Asker, clock: Clock) -> None:
+def records(app: Flask, admin: Asker, node: Asker, clock: Clock) -> None:
     """Two items at least in every list."""
     admit(admin, node, clock)
+    for _ in range(9):  # longer than is tolerated, so that repairs are planned
+        clock.advance(90)
+        bad = [{"name": "gpu.ecc", "status": "fail", "device": serial} for serial in SERIALS[:2]]
+        send(node, checks=bad, report_id=clock.now.isoformat())
+    Background(standing(app)).beat()
     for name, code in (("f-1", "xid_13"), ("f-2", "xid_31")):
         fault = {"failure_id": name, "device": SERIALS[0], "code": code, "occurred_at": "2026-11-29T12:00:00Z"}
         assert admin.post("/v1/failures", json=fault).status_code == 201
@@ -89,8 +102,7 @@ def test_a_cursor_of_one_list_is_refused_by_every_other(admin: Asker) -> None:
 @pytest.mark.parametrize("path", LISTS)
 def test_a_cursor_is_refused_under_other_filters_and_in_another_order(admin: Asker, path: str) -> None:
     cursor = cursor_of(admin, path)
-    filters = {"type": "node.booted"} if path.endswith(("events", "history")) else {"name": "x"}
-    filters = filters if path.endswith(("events", "history", "nodes", "devices", "tokens", "profiles")) else {"id": "x"}
+    filters = {FILTERS.get(path.rpartition("/")[2], "id"): "node.booted"}
 
     for query in (filters, {"order": "desc"}, {"order": "asc"}):
         refused = admin.get(address(path), query_string={"cursor": cursor, **query})

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from registry.domain.repair import Action
 from tests.bench.response_faults import Wave
 from tests.bench.response_fleet import Key, Node
@@ -36,7 +38,7 @@ class Forgetful:
         """Boot what fails."""
         for node in nodes:
             if node.bad and node.is_up and node.working is None and not node.is_at_work:
-                self._world.act(node, Action.REBOOT_NODE, None, lambda node=node: self._booted(node), saves=False)
+                self._world.act(node, Action.REBOOT_NODE, None, partial(self._booted, node), saves=False)
 
     def mended(self, wave: Wave) -> None:
         """Nobody remembers what it said."""

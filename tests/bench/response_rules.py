@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from datetime import datetime, timedelta
+from functools import partial
 
 from registry.domain.budget import Place, Sizes, Suspicion, Turn, Wish, grant, limit_of, suspect
 from registry.domain.condition_shown import Condition, ConditionStatus
@@ -56,7 +57,7 @@ class Pratique:
         self._trusted_at: dict[str, datetime] = {}
         self._place: dict[str, Node] = {}
         # Nodes count while they have reported within a day: the outage is shorter.
-        self._zones = {f"zone-{at}": len(world.nodes[at::ZONES]) for at in range(ZONES)}
+        self._zones: dict[str | None, int] = {f"zone-{at}": len(world.nodes[at::ZONES]) for at in range(ZONES)}
         self.excess = 0
         self._is_ticking = False
 
@@ -183,7 +184,7 @@ class Pratique:
         answer = grant(
             [Wish(one, self._place_of(self._open[one][0]), self.orders[one].condition) for one in planned],
             self._disturbed(),
-            sizes=Sizes(size, {PROFILE.name: size}, dict(self._zones)),
+            sizes=Sizes(size, {PROFILE.name: size}, self._zones),
             begun_within_hour=len(hour),
             suspected=[name + end for name in self._suspected for end in ("", FLAPPING)],
             policy=self.policy,
@@ -192,7 +193,7 @@ class Pratique:
             self.orders[id_] = let_wait(self.orders[id_], reason)
         for id_ in answer.granted:
             self.orders[id_] = make_ready(self.orders[id_], now)
-            self._world.after(CLAIMED_AFTER, lambda id_=id_: self._claim(id_, "executor-a"))
+            self._world.after(CLAIMED_AFTER, partial(self._claim, id_, "executor-a"))
         self._watch()
         if answer.waiting and not self._is_ticking:
             self._is_ticking = True

@@ -12,6 +12,7 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from registry.domain.failures import Cause
 from registry.domain.repair import Action
@@ -65,12 +66,12 @@ class World:
     def run(self, tick: Callable[[float], object] = lambda _: None) -> Tally:
         """Let the time pass. `tick` is told the time after each simulated hour."""
         for fault in self.plan.faults:
-            self.after(fault.at, lambda fault=fault: self._strike(fault))
+            self.after(fault.at, partial(self._strike, fault))
         for wave in self.plan.waves:
             for place, index in enumerate(wave.nodes):
                 begins = wave.at + wave.spread * place / len(wave.nodes)
-                self.after(begins, lambda wave=wave, index=index: self._go_wrong(wave, self.nodes[index]))
-            self.after(wave.until, lambda wave=wave: self._mend(wave))
+                self.after(begins, partial(self._go_wrong, wave, self.nodes[index]))
+            self.after(wave.until, partial(self._mend, wave))
         self.after(self.plan.dark[1], self._darken_zone)
         self.scheduler.offer()
         hour = 0.0

@@ -141,7 +141,7 @@ def most_at_once(world: World) -> int:
 
 @one_engine
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [2])
 def test_two_hours_over_http_hold_exactly_what_is_bad(world: World, seed: int) -> None:
     chance = random.Random(seed)
     world.expect(GPUS)
