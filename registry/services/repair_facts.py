@@ -12,6 +12,7 @@ from registry.domain.node_facts import NodeFacts
 from registry.domain.policy import Policy
 from registry.domain.repair import Proposal, RecoveryAction, fault_of, propose, read_recovery
 from registry.domain.repair_orders import Outcome, as_done
+from registry.domain.times import rfc3339
 from registry.services.admission import load_facts
 from registry.store import repairs
 from registry.store.database import Snapshot
@@ -42,6 +43,8 @@ def propose_for(snapshot: Snapshot, place: Place, *, policy: Policy, now: dateti
     found = _find(facts.conditions, place)
     if found is None or not _is_repairable(facts, found):
         return None
+    if found.clears_at is not None:
+        return Proposal(None, _well_again(found.clears_at))
     mine = [one for one in facts.conditions if _device_of(one) == place.device_id]
     is_proven = place.device_id is not None and any(
         one.name in policy.repair_trusted_checks and one.status in _BAD for one in mine
@@ -55,6 +58,16 @@ def propose_for(snapshot: Snapshot, place: Place, *, policy: Policy, now: dateti
         return Proposal(None, "A person cancelled the repair of this failure: it is theirs until it is over.")
     done = [one for order in past if (one := as_done(order)) is not None]
     return propose(fault, done, policy=policy, now=now)
+
+
+def recovering(snapshot: Snapshot, place: Place, *, policy: Policy, now: datetime) -> str | None:
+    """Say so where the check is well again, and the failure only lasts until that has lasted; None elsewhere."""
+    found = _find(load_facts(snapshot, place.node, policy=policy, now=now).conditions, place)
+    return _well_again(found.clears_at) if found is not None and found.clears_at is not None else None
+
+
+def _well_again(clears_at: datetime) -> str:
+    return f"the check is well again, and the failure is over at {rfc3339(clears_at)} if it stays so"
 
 
 _BAD = frozenset({ConditionStatus.PROBLEM, ConditionStatus.FAILURE})

@@ -31,9 +31,9 @@ from registry.domain.repair_orders import (
 )
 from registry.domain.times import rfc3339
 from registry.services.admission import decide_in
-from registry.services.repair_facts import Place, propose_for
+from registry.services.repair_facts import Place, propose_for, recovering
 from registry.services.repair_news import tell
-from registry.services.repair_review import UNDER_WAY, Brakes, is_here, looked_at_again
+from registry.services.repair_review import UNDER_WAY, Brakes, is_here, looked_at_again, place_of
 from registry.store import breaker, conditions, repairs
 from registry.store.conditions import Failed
 from registry.store.database import Database, Snapshot, Transaction, new_id
@@ -220,7 +220,11 @@ class _Round:
         if after is not repair.order:
             self._cancelled(repair, after)
             return
-        self._save(repair, make_ready(after, self._now), EventType.REPAIR_READIED)
+        reason = recovering(self._tx, place_of(repair), policy=self._policy, now=self._now)
+        if reason is None:
+            self._save(repair, make_ready(after, self._now), EventType.REPAIR_READIED)
+        elif after.waits_for != reason:
+            repairs.save_order(self._tx, let_wait(after, reason))
 
     def _cancelled(self, repair: Repair, after: Order) -> None:
         self._save(repair, after, EventType.REPAIR_CANCELLED, outcome=after.outcome, reason=after.detail)

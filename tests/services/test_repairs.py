@@ -110,6 +110,28 @@ def test_a_failure_plans_the_least_that_fits_and_lets_it_begin(eager: Fleet) -> 
     assert (planned["actor"]["kind"], planned["data"]["serial"]) == ("system", serial(0))
 
 
+def test_what_is_well_again_is_neither_planned_nor_begun_nor_claimed_while_it_proves_so(eager: Fleet) -> None:
+    eager.policy = replace(EAGER, condition_clear_seconds=300)
+    for number in range(2):
+        eager.report(**world(number), checks=failing(uuid(4 * number)))
+    work(eager)
+    begun = {one["node"]: one for one in listed(eager, state="ready")}
+    assert begun
+    eager.clock.advance(30)
+    for number in range(2):
+        eager.report(**world(number))
+    eager.report(**world(2), checks=failing(uuid(8)))
+    eager.clock.advance(30)
+    eager.report(**world(2))
+    work(eager)
+
+    for order in begun.values():
+        with pytest.raises(NotOpen, match="the check is well again"):
+            claim(eager, order["id"])
+    assert "repair.claimed" not in events(eager)
+    assert [one["node"] for one in listed(eager) if one["node"] == "node-2"] == []
+
+
 def test_a_problem_and_what_nobody_can_look_at_plan_nothing(fleet: Fleet) -> None:
     fleet.report(checks=failing(uuid(0)))
     unknown = CheckResult("gpu.xid", CheckStatus.UNKNOWN)
