@@ -64,9 +64,9 @@ class RunningAgent:
             return {}
         return told
 
-    def until(self, what: Callable[[], Any]) -> None:
+    def until(self, what: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until something is so."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + seconds
         while not what():
             assert time.monotonic() < deadline, f"{self.decision()}\n{self.log.read_text()}"
             assert self.process is None or self.process.poll() is None, self.log.read_text()

@@ -21,7 +21,7 @@ from tests.agent.machine import GPU_COUNT, NVIDIA_SMI, PROFILE, FakeMachine
 from tests.collectors.adapters import Efa, write_sysfs
 from tests.collectors.dcgm import health
 from tests.deploy.conftest import SCRIPT, Ran
-from tests.live.agents import PERIOD_SECONDS, RunningAgent, agent_on, holds_on
+from tests.live.agents import PATIENCE_SECONDS, PERIOD_SECONDS, RunningAgent, agent_on, holds_on
 from tests.live.machines import walk
 from tests.live.server import Caller, LiveServer
 
@@ -182,10 +182,10 @@ def is_alone(server: LiveServer, machine: Instance, running: RunningAgent, opera
         running.until(lambda least=waiting: running.spooled() >= least)  # type: ignore[misc]
     ran = machine.bootstrap(running.node, running.url)
     assert (ran.code, running.node.name in ran.out) == (20, True), ran
-    running.until(lambda: time.monotonic() > until)
+    time.sleep(max(0.0, until - time.monotonic()))
 
     server.start(running.url.removeprefix("http://"))
-    running.until(lambda: running.spooled() == 0)
+    running.until(lambda: running.spooled() == 0, PATIENCE_SECONDS + AWAY_SECONDS)
     running.until(lambda: set(held_serials(running)) == {machine.gpus[at].serial for at in (1, 2)})
 
     faults = {("xid_79", 2): 1, ("xid_63", 1): 1, ("xid_94", 3): 3}
