@@ -34,17 +34,37 @@ class Place:
     device_id: str | None
 
 
-def propose_for(snapshot: Snapshot, place: Place, *, policy: Policy, now: datetime) -> Proposal | None:
-    """Give what the ladder proposes; None where there is no failure, or none that a repair could end.
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A failure that stands and that a repair could end, and all that is known of its node."""
+
+    facts: NodeFacts
+    condition: Condition
+
+    @property
+    def recovers(self) -> str | None:
+        """Say so where the check is well again, and the failure only lasts until that has lasted; else None."""
+        ends = self.condition.clears_at
+        return f"the check is well again, and the failure is over at {rfc3339(ends)} if it stays so" if ends else None
+
+
+def find_standing(snapshot: Snapshot, place: Place, *, policy: Policy, now: datetime) -> Standing | None:
+    """Look whether there is a failure in a place; None where there is none, or none that a repair could end."""
+    facts = load_facts(snapshot, place.node, policy=policy, now=now)
+    found = _find(facts.conditions, place)
+    return Standing(facts, found) if found is not None and _is_repairable(facts, found) else None
+
+
+def propose_for(
+    snapshot: Snapshot, place: Place, standing: Standing, *, policy: Policy, now: datetime
+) -> Proposal | None:
+    """Give what the ladder proposes; None for a failure of which it knows no fault.
 
     A proposal without an action says why nothing is to be done.
     """
-    facts = load_facts(snapshot, place.node, policy=policy, now=now)
-    found = _find(facts.conditions, place)
-    if found is None or not _is_repairable(facts, found):
-        return None
-    if found.clears_at is not None:
-        return Proposal(None, _well_again(found.clears_at))
+    facts, found = standing.facts, standing.condition
+    if standing.recovers is not None:
+        return Proposal(None, standing.recovers)
     mine = [one for one in facts.conditions if _device_of(one) == place.device_id]
     is_proven = place.device_id is not None and any(
         one.name in policy.repair_trusted_checks and one.status in _BAD for one in mine
@@ -58,16 +78,6 @@ def propose_for(snapshot: Snapshot, place: Place, *, policy: Policy, now: dateti
         return Proposal(None, "A person cancelled the repair of this failure: it is theirs until it is over.")
     done = [one for order in past if (one := as_done(order)) is not None]
     return propose(fault, done, policy=policy, now=now)
-
-
-def recovering(snapshot: Snapshot, place: Place, *, policy: Policy, now: datetime) -> str | None:
-    """Say so where the check is well again, and the failure only lasts until that has lasted; None elsewhere."""
-    found = _find(load_facts(snapshot, place.node, policy=policy, now=now).conditions, place)
-    return _well_again(found.clears_at) if found is not None and found.clears_at is not None else None
-
-
-def _well_again(clears_at: datetime) -> str:
-    return f"the check is well again, and the failure is over at {rfc3339(clears_at)} if it stays so"
 
 
 _BAD = frozenset({ConditionStatus.PROBLEM, ConditionStatus.FAILURE})

@@ -31,9 +31,9 @@ from registry.domain.repair_orders import (
 )
 from registry.domain.times import rfc3339
 from registry.services.admission import decide_in
-from registry.services.repair_facts import Place, propose_for, recovering
+from registry.services.repair_facts import Place, find_standing, propose_for
 from registry.services.repair_news import tell
-from registry.services.repair_review import UNDER_WAY, Brakes, is_here, looked_at_again, place_of
+from registry.services.repair_review import UNDER_WAY, Brakes, is_here, looked_at_again
 from registry.store import breaker, conditions, repairs
 from registry.store.conditions import Failed
 from registry.store.database import Database, Snapshot, Transaction, new_id
@@ -132,7 +132,7 @@ class _Round:
         if order.state is OrderState.CLAIMED:
             return
         if order.state is OrderState.READY:
-            after = looked_at_again(self._tx, repair, self._policy, self._now)
+            after, _ = looked_at_again(self._tx, repair, self._policy, self._now)
         else:
             stands = (order.instance_id, order.condition, order.device_id) in self._standing
             here = stands or is_here(self._tx, repair)
@@ -152,7 +152,10 @@ class _Round:
         proposals: list[tuple[Failed, Proposal, Action]] = []
         for one in (*asked[turn:], *asked[:turn])[:PLANNED_AT_ONCE]:
             place = Place(one.node, one.instance_id, one.name, one.device_id)
-            proposal = propose_for(self._tx, place, policy=self._policy, now=self._now)
+            standing = find_standing(self._tx, place, policy=self._policy, now=self._now)
+            if standing is None:
+                continue
+            proposal = propose_for(self._tx, place, standing, policy=self._policy, now=self._now)
             if proposal is not None and proposal.action is not None:
                 proposals.append((one, proposal, proposal.action))
         # The gravest first: it does what milder ones would do, and then they are not ordered.
@@ -216,11 +219,10 @@ class _Round:
                 repairs.save_order(self._tx, let_wait(order, reason))
 
     def _begin(self, repair: Repair) -> None:
-        after = looked_at_again(self._tx, repair, self._policy, self._now)
+        after, reason = looked_at_again(self._tx, repair, self._policy, self._now)
         if after is not repair.order:
             self._cancelled(repair, after)
             return
-        reason = recovering(self._tx, place_of(repair), policy=self._policy, now=self._now)
         if reason is None:
             self._save(repair, make_ready(after, self._now), EventType.REPAIR_READIED)
         elif after.waits_for != reason:

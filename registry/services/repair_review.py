@@ -10,7 +10,7 @@ from registry.domain.budget import Suspicion
 from registry.domain.policy import Policy
 from registry.domain.repair_orders import Order, review
 from registry.domain.tolerances import FLAPPING
-from registry.services.repair_facts import Place, propose_for
+from registry.services.repair_facts import Place, find_standing, propose_for
 from registry.store import alarms, placements, repairs
 from registry.store.database import Snapshot
 from registry.store.repairs import Repair, Stop
@@ -64,15 +64,21 @@ def is_here(snapshot: Snapshot, repair: Repair) -> bool:
     return order.device_id is None or (here is not None and here.instance_id == order.instance_id)
 
 
-def looked_at_again(snapshot: Snapshot, repair: Repair, policy: Policy, now: datetime) -> Order:
-    """Ask whether a repair is still what is wanted. What is milder by now does not take the place of what is graver."""
-    wanted = propose_for(snapshot, place_of(repair), policy=policy, now=now)
+def looked_at_again(snapshot: Snapshot, repair: Repair, policy: Policy, now: datetime) -> tuple[Order, str | None]:
+    """Ask whether a repair is still what is wanted, and what it should wait for.
+
+    What is milder by now does not take the place of what is graver.
+    """
+    place = place_of(repair)
+    standing = find_standing(snapshot, place, policy=policy, now=now)
+    wanted = propose_for(snapshot, place, standing, policy=policy, now=now) if standing else None
     action = wanted.action if wanted else None
     is_graver = action is not None and action.rank > repair.order.action.rank
-    return review(
+    after = review(
         repair.order,
         stands=wanted is not None,
         is_here=is_here(snapshot, repair),
         wanted=action if is_graver else None,
         now=now,
     )
+    return after, standing.recovers if standing else None

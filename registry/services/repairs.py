@@ -20,9 +20,8 @@ from registry.domain.policy import Policy
 from registry.domain.repair_orders import Order, OrderState, Outcome
 from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services.pages import Page, PageRequest, page_of, slice_of
-from registry.services.repair_facts import recovering
 from registry.services.repair_news import hold_hardware, shown, tell
-from registry.services.repair_review import UNDER_WAY, Brakes, looked_at_again, place_of
+from registry.services.repair_review import UNDER_WAY, Brakes, looked_at_again
 from registry.services.targets import get_unit
 from registry.store import repairs, search
 from registry.store.database import Database, Snapshot, Transaction
@@ -88,10 +87,10 @@ def claim_repair(
 def _check_claim(tx: Transaction, repair: Repair, order: Order, policy: Policy, now: datetime) -> None:
     """Look once more whether it is to be done at all. Raises NotOpen; the background writes down what has changed."""
     reason = Brakes.of(tx).why_not(repair, policy, now)
-    after = looked_at_again(tx, replace(repair, order=order), policy, now)
+    after, recovers = looked_at_again(tx, replace(repair, order=order), policy, now)
     if reason is None and after.state is OrderState.CANCELLED:
         reason = after.detail
-    reason = reason or recovering(tx, place_of(repair), policy=policy, now=now)
+    reason = reason or recovers
     if reason is None:
         under_way = [one for one in repairs.list_claimed_on(tx, order.node_id) if one.id != order.id]
         if any(not (one.action.is_of_device and order.action.is_of_device) for one in under_way):

@@ -136,11 +136,3 @@ def list_failed(snapshot: Snapshot) -> list[Failed]:
         "FROM node_condition k JOIN node n ON n.id = k.node_id WHERE k.told_flapping = 'failure' ORDER BY 1, 4, 5"
     )
     return [Failed(id_, node, life, name, unit or None, from_micros(at)) for id_, node, life, name, unit, at in rows]
-
-
-def nodes_turned_bad(snapshot: Snapshot, name: str, after: datetime) -> set[str]:
-    """Return our ids of the nodes on which a condition of this name began later than a time and is not over."""
-    rows = snapshot.all(
-        "SELECT DISTINCT node_id FROM node_condition WHERE name = ? AND since_at > ?", (name, to_micros(after))
-    )
-    return {row[0] for row in rows}

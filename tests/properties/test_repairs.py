@@ -3,28 +3,23 @@
 
 from __future__ import annotations
 
-import shutil
-import uuid
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from registry.domain.errors import NotOpen
 from registry.domain.times import parse_rfc3339
 from registry.services import repairs
-from registry.store.database import Database, open_database
 from tests.clock import Clock
 from tests.fleet import ALICE, EVERYTHING, Fleet
 from tests.fleet import uuid as gpu_uuid
 from tests.postgres import Server
-from tests.properties.machine import Close
-from tests.properties.test_fleet import depth
+from tests.properties.stories import Opener, depth, on_postgresql, on_sqlite, tell
 from tests.services.test_repairs import EAGER, failing, work, world
 
 NODES, FLEET, ZONE = 5, 2, 1
@@ -50,7 +45,7 @@ picks = st.integers(0, 50)
 class Repairing(RuleBasedStateMachine):
     """Nodes that turn bad and well, executors that claim and die, people who stop and cancel."""
 
-    def __init__(self, open_db: Callable[[], tuple[Database, Close]]) -> None:
+    def __init__(self, open_db: Opener) -> None:
         super().__init__()
         db, self.close_db = open_db()
         self.fleet = Fleet(db, Clock(), POLICY)
@@ -159,40 +154,13 @@ class Repairing(RuleBasedStateMachine):
         self.close_db()
 
 
-def tell(open_db: Callable[[], tuple[Database, Close]], examples: int) -> None:
-    """Tell stories, each to a database of its own."""
-    # Hypothesis takes any maker of machines; its annotation asks for a class.
-    run_state_machine_as_test(lambda: Repairing(open_db), settings=depth(examples))  # type: ignore[arg-type]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_no_story_exceeds_the_budget_on_sqlite(sqlite_template: Path, tmp_path: Path) -> None:
-    def open_db() -> tuple[Database, Close]:
-        folder = tmp_path / uuid.uuid4().hex
-        shutil.copytree(sqlite_template, folder)
-        db = open_database(f"sqlite:///{folder / 'registry.db'}")
-
-        def close() -> None:
-            db.close_all()
-            shutil.rmtree(folder)
-
-        return db, close
-
-    tell(open_db, 40)
+    tell(Repairing, on_sqlite(sqlite_template, tmp_path), depth(40))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_no_story_exceeds_the_budget_on_postgresql(postgres: Server, postgres_template: str) -> None:
-    def open_db() -> tuple[Database, Close]:
-        name = f"repairs_{uuid.uuid4().hex}"
-        db = open_database(postgres.create_database(name, template=postgres_template))
-
-        def close() -> None:
-            db.close_all()
-            postgres.drop_database(name)
-
-        return db, close
-
-    tell(open_db, 8)
+    tell(Repairing, on_postgresql(postgres, postgres_template), depth(8))

@@ -3,22 +3,21 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import traceback
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, core
 
-from registry.store.database import Database, open_database
+from registry.store.database import Database
 from registry.store.migrations import migrate
 from tests.postgres import SETTINGS
 from tests.properties.machine import Close
-from tests.properties.test_fleet import tell
+from tests.properties.stories import Opener, on_postgresql, on_sqlite, tell
+from tests.properties.test_fleet import FleetMachine
 from tests.scorecard.ground import folder, postgresql
 from tests.scorecard.measured import Measured, Progress
 
@@ -47,7 +46,7 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
             return open_db()
 
         try:
-            tell(count_and_open, settings)
+            tell(FleetMachine, count_and_open, settings)
         except (AssertionError, BaseExceptionGroup):
             traceback.print_exc(file=sys.stderr)
             return Measured(n, {"stories told differently": 1}, {"stories": told})
@@ -55,27 +54,14 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
 
 
 @contextmanager
-def _opener(engine: str) -> Iterator[Callable[[], tuple[Database, Close]]]:
+def _opener(engine: str) -> Iterator[Opener]:
     """Give what opens a copy of migrated records for each story."""
     if engine == "sqlite":
         with folder() as here:
             (here / TEMPLATE).mkdir()
             migrate(f"sqlite:///{here / TEMPLATE / 'registry.db'}")
-
-            def copy() -> tuple[Database, Close]:
-                place = here / uuid.uuid4().hex
-                shutil.copytree(here / TEMPLATE, place)
-                db = open_database(f"sqlite:///{place / 'registry.db'}")
-                return db, lambda: (db.close_all(), shutil.rmtree(place))[0]
-
-            yield copy
+            yield on_sqlite(here / TEMPLATE, here)
         return
     with postgresql(SETTINGS) as cluster:  # no power fails in these stories
         migrate(cluster.create_database(TEMPLATE))
-
-        def create() -> tuple[Database, Close]:
-            name = f"story_{uuid.uuid4().hex}"
-            db = open_database(cluster.create_database(name, template=TEMPLATE))
-            return db, lambda: (db.close_all(), cluster.drop_database(name))[0]
-
-        yield create
+        yield on_postgresql(cluster, TEMPLATE)

@@ -16,7 +16,7 @@ from registry.services.history import list_events
 from registry.services.life import beat
 from registry.services.nodes import retire_node, set_maintenance, show_node
 from registry.store import conditions as store
-from registry.store import nodes
+from registry.store import nodes, repairs
 from registry.store.database import open_database
 from tests.fleet import ALICE, CLEAN_GPU, EVERYTHING, Fleet, gpu, passing, serial, uuid
 
@@ -421,8 +421,6 @@ def test_failures_and_what_turned_bad_are_found_over_the_fleet(fleet: Fleet) -> 
         assert node_a is not None
         assert node_b is not None
         assert (failed.node_id, failed.name, failed.failed_at) == (node_a.id, "gpu.ecc", fleet.clock.now)
-        assert store.nodes_turned_bad(snapshot, "gpu.ecc", fleet.clock.now - timedelta(seconds=601)) == {
-            node_a.id,
-            node_b.id,
-        }
-        assert store.nodes_turned_bad(snapshot, "gpu.ecc", fleet.clock.now - timedelta(seconds=1)) == {node_b.id}
+        for seconds, turned in ((601, {node_a.id, node_b.id}), (1, {node_b.id})):
+            turns = repairs.list_turns(snapshot, fleet.clock.now - timedelta(seconds=seconds))
+            assert {one.node_id for one in turns if one.condition == "gpu.ecc"} == turned
