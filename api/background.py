@@ -32,7 +32,7 @@ from registry.services import (
     sinks,
     sweep,
 )
-from registry.services.job_revisions import judge_due
+from registry.services.job_revisions import judge_due, look_again
 from registry.services.leasing import BACKGROUND, Lease, LeaseLost
 from registry.services.outside import outside_checkpoints
 
@@ -85,6 +85,8 @@ class Background:
             self._do("look at the repairs", self._lease, now, tend)
             revise = partial(judge_due, database, policy=policy, now=now)
             self._do("judge failed jobs anew", self._lease, now, revise)
+            again = partial(look_again, database, policy=policy, now=now)
+            self._do("look at failed jobs again", self._lease, now, again)
             self._do("sealing of old messages", self._lease, now, lambda: jobs.seal_old(database, now=now))
 
     def keep_checkpoints(self) -> None:

@@ -57,6 +57,10 @@ CULPRIT = 60
 MARGIN = 20
 """How much more must speak for one side than for the other: else it is undecided."""
 
+DOUBT = 10
+"""More than this beside a program's symptoms leaves it open whether they are its own: memory that is not its own is
+touched by a wrong program and by one whose numbers came wrong out of a device."""
+
 CONFIRMED = 4
 """What each further sort of witness adds to the confidence."""
 
@@ -78,7 +82,8 @@ def judge(job: JobFailure, around: Surroundings, policy: Policy) -> Verdict:
     platform = _best(weighed, PLATFORM_SIDE)
     best, other = max(user, platform), min(user, platform)
     confidence = min(best + CONFIRMED * _confirmations(weighed, is_users=user > platform), SURE) - other // 2
-    if best < CULPRIT or best - other < MARGIN or confidence < policy.blame_confidence_percent:
+    is_open = user > platform and not _is_proved(weighed) and (platform > DOUBT or bool(around.unknown))
+    if is_open or best < CULPRIT or best - other < MARGIN or confidence < policy.blame_confidence_percent:
         left_out = suspects if best < CULPRIT else ()
         retry = Retry.EXCLUDE_NODES if left_out else Retry.ASK
         return Verdict(Attribution.UNDECIDED, None, confidence, evidence, retry, left_out)
@@ -225,6 +230,11 @@ def _first_error(found: list[Finding]) -> list[Finding]:
 def _is_proof(one: Finding) -> bool:
     """Tell whether a finding is enough by itself to blame the platform's side."""
     return one.cause in PLATFORM_SIDE and one.grade is Grade.PROOF and one.weight >= CULPRIT
+
+
+def _is_proved(found: Iterable[Finding]) -> bool:
+    """Tell whether the program itself said what it did wrong."""
+    return any(one.cause is Cause.USER and one.grade is Grade.PROOF and one.weight >= CULPRIT for one in found)
 
 
 def _is_before(one: Finding, other: Finding) -> bool:

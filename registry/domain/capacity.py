@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from registry.domain.checks import CheckState
-from registry.domain.decision import Decision, ReasonCode
+from registry.domain.decision import Decision, Reason, ReasonCode
 from registry.domain.failures import Cause
 from registry.domain.policy import Policy
 
@@ -31,7 +31,7 @@ class CapacityState(StrEnum):
     STALE = "stale"
     """Nobody has heard of it for too long."""
     UNDER_REPAIR = "under_repair"
-    """An operator keeps it in maintenance."""
+    """An operator keeps it in maintenance, or somebody carries a repair out on it."""
     SAFE_MODE = "safe_mode"
     """The service is not sure of its records."""
 
@@ -83,15 +83,30 @@ def place_of(
     checks: Mapping[str, CheckState],
     fault_cause: Callable[[], str | None],
     policy: Policy,
+    is_repaired: bool = False,
 ) -> Place:
     """Say where the time of a node goes by the decision about it.
 
+    A node `is_repaired` while an order on it is claimed: its time goes there, by the doing of whatever is repaired.
     `hold_causes` are those of its holds by id. `fault_cause` is asked of a node that waits, and gives that of its
     newest blocking fault: what it waits for is the proof that this is over. Without one, it is how this platform works.
     """
     if decision.admitted:
         return Place(CapacityState.AVAILABLE, None)
     found = min(decision.reasons, key=lambda one: _ORDER.index(one.code))
+    place = _of_reason(found, hold_causes, checks, fault_cause, policy)
+    is_there = is_repaired and place.state is not CapacityState.SAFE_MODE
+    return place._replace(state=CapacityState.UNDER_REPAIR) if is_there else place
+
+
+def _of_reason(
+    found: Reason,
+    hold_causes: Mapping[str, str | None],
+    checks: Mapping[str, CheckState],
+    fault_cause: Callable[[], str | None],
+    policy: Policy,
+) -> Place:
+    """Say where the time of a node goes whose gravest reason is this one."""
     state = _STATES[found.code]
     if state is CapacityState.WAITING_FOR_PASSES:
         fault = fault_cause()

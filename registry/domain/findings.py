@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from registry.domain.failures import Cause, Severity
 from registry.domain.job_failures import (
+    CheckFact,
     Earlier,
     Fault,
     Grade,
@@ -60,6 +61,9 @@ KERNEL_SLACK = timedelta(seconds=60)
 KERNEL_CODES = ("xid_", "sxid_")
 """Codes that the kernel's log tells, at their own moment. All others are found by looking."""
 
+SILENCE_SEEN = timedelta(seconds=60)
+"""How much later than the bound of silence everybody is asked: a last report may come just after the failure."""
+
 START_SLACK = timedelta(minutes=15)
 """How long before the job began a fault may have been: it was given the node as it was."""
 
@@ -91,6 +95,10 @@ _CHECK_WEIGHTS = {
     "gpu.thermal": 25,
 }
 """How much a check says that fails since the time of the failure. `gpu.xid` is told by its faults."""
+
+_TOLD_OTHERWISE = frozenset({"gpu.xid", "gpu.identity"})
+_OTHER_CHECK = 45
+"""How much any other check says, or a node's condition (`condition.…`): something is wrong there, nobody knows what."""
 
 _NODE_WORDS = {
     NodeChange.SILENT: "has not reported since",
@@ -154,6 +162,16 @@ def window(job: JobFailure, policy: Policy) -> tuple[datetime, datetime]:
     return begin, job.failed_at + timedelta(seconds=policy.blame_after_seconds)
 
 
+def next_look(job: JobFailure, policy: Policy, after: datetime) -> datetime | None:
+    """Return when a verdict is to be looked at once more, later than `after`; None when all has been seen.
+
+    Once when a node that fell silent under the job shows as silent, and once when the window is over: what else came
+    up meanwhile, a boot, another instance, a check that began to fail, is no fault and calls nobody by itself.
+    """
+    is_silent = job.failed_at + timedelta(seconds=policy.report_stale_seconds) + SILENCE_SEEN
+    return next((at for at in sorted((is_silent, window(job, policy)[1])) if at > after), None)
+
+
 def base_of(code: str, cause: Cause, severity: str) -> tuple[Cause | None, int, Grade]:
     """Return the cause that a fault of this code speaks for by itself, its weight and its grade."""
     weight = _BY_CODE.get(code, _WEIGHTS.get((cause, Severity(severity)), 0))
@@ -171,15 +189,21 @@ def on_record(job: JobFailure, around: Surroundings, policy: Policy) -> Iterator
     for fault in faults:
         yield _of_fault(fault, begin, around, job.user, spread=len(program))
     for check in around.checks:
-        weight = _CHECK_WEIGHTS.get(check.name, 0)
-        if check.status == "fail" and weight and begin <= check.since <= end:
-            what = f"{check.name} fails on {check.node}"
-            yield Finding(Origin.CHECK, Cause.HARDWARE, weight, Grade.PROOF, what, check.since, node=check.node)
+        if check.status == "fail" and check.name not in _TOLD_OTHERWISE and begin <= check.since <= end:
+            yield _of_check(check)
     yield from (_of_node(one, job) for one in around.nodes if begin <= one.at <= end)
     for hold in around.holds:
         found = _of_hold(hold)
         if found is not None and hold.at <= end:
             yield found
+
+
+def _of_check(check: CheckFact) -> Finding:
+    """One of ours names the hardware; one of somebody else's is a doubt, and no proof against anybody."""
+    weight = _CHECK_WEIGHTS.get(check.name)
+    cause, grade = (Cause.PLATFORM, Grade.SYMPTOM) if weight is None else (Cause.HARDWARE, Grade.PROOF)
+    what = f"{check.name} fails on {check.node}"
+    return Finding(Origin.CHECK, cause, weight or _OTHER_CHECK, grade, what, check.since, node=check.node)
 
 
 def _is_near(fault: Fault, job: JobFailure, begin: datetime, end: datetime) -> bool:

@@ -48,7 +48,7 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, bool, bool], ...] = (
     (r"spot|reclaim|interruption_notice|scheduled_event", _PLT, 93, _P, "the cloud took a machine back", False, False),
     (r"evict", _PLT, 85, _P, "the job was evicted", False, True),
     (
-        r"cancel|scancel|stopped_by|user_stop|abort_requested",
+        r"user.*(cancel|stop|abort|interrupt)|(cancel|stop|abort)\w*_by_(the_)?(user|owner)|keyboard_?interrupt",
         _USR,
         85,
         _P,
@@ -56,6 +56,8 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, bool, bool], ...] = (
         False,
         False,
     ),
+    # An operator, a script that tidies up and the owner all cancel by the same command.
+    (r"cancel|stopped_by|abort_requested", _USR, 40, _S, "somebody ended the job", False, True),
     (r"shut_?down|host_maintenance", _PLT, 88, _P, "a node was shut down", True, False),
     (r"node.*(not_?ready|lost|down|fail|reboot)|machine_down", _PLT, 85, _P, "a node was lost", True, False),
     (r"heartbeat", _PLT, 35, _S, "a node or rank no longer gives signs of life", True, False),

@@ -207,7 +207,8 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
     ),
     (r"no kernel image is available", _USR, 90, _P, "the program was not built for this GPU", by.CUDA, False),
     (r"illegal memory access", _USR, 65, _S, "a kernel touched memory that is not its own", by.CUDA, False),
-    (r"misaligned address|illegal instruction", _USR, 62, _S, "a kernel did what the GPU refuses", by.CUDA, False),
+    # A program built wrongly does so, and one whose instructions a device spoiled.
+    (r"misaligned address|illegal instruction", _USR, 55, _S, "a kernel did what the GPU refuses", by.CUDA, False),
     (r"unspecified launch failure|launch timed out", None, 30, _S, "a kernel failed on the GPU", by.CUDA, False),
     (
         r"Fatal Python error: Segmentation fault|^Segmentation fault",
@@ -217,10 +218,11 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
         r"ExpiredToken|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied",
         *(_USR, 85, _P, "the job's credentials are not good", by.S3, False),
     ),
-    (r"EADDRINUSE|[Aa]ddress already in use", _USR, 80, _P, "the port that the job wants is taken", by.ERRNO, False),
+    # By the job's own other half, or by what an earlier job left behind.
+    (r"EADDRINUSE|[Aa]ddress already in use", _USR, 50, _S, "the port that the job wants is taken", by.ERRNO, False),
     (r"NoSuchKey|NoSuchBucket", _USR, 85, _P, "what the job wants to read is not there", by.S3, False),
-    (r"PermissionError|Errno 13\]", _USR, 78, _P, "the job may not touch a file", by.ERRNO, False),
-    (r"FileNotFoundError|Errno 2\]", _USR, 75, _P, "a file of the job is not there", by.ERRNO, False),
+    (r"PermissionError|Errno 13\]", _USR, 72, _S, "the job may not touch a file", by.ERRNO, False),
+    (r"FileNotFoundError|Errno 2\]", _USR, 72, _S, "a file of the job is not there", by.ERRNO, False),
     (
         rf"\b({_OWN})(NotFound)?Error\b",
         *(_USR, 85, _P, "the program raised an exception of its own", by.PYTHON, False),

@@ -21,7 +21,7 @@ from registry.domain.policy import Policy
 from registry.domain.reports import Kind
 from registry.services.admission import decide_on, load_facts
 from registry.services.leasing import Lease, under
-from registry.store import holds, tallies
+from registry.store import holds, repairs, tallies
 from registry.store.database import Database, Snapshot, to_micros
 from registry.store.tallies import Capacity
 
@@ -71,6 +71,7 @@ def survey(db: Database, names: Sequence[str], *, policy: Policy, now: datetime)
 
 def _judge(snapshot: Snapshot, names: Sequence[str], policy: Policy, now: datetime) -> Iterator[tuple[str, Place, int]]:
     """Yield profile, place and number of GPUs of each node."""
+    repaired = repairs.nodes_claimed(snapshot)
     for name in names:
         facts = load_facts(snapshot, name, policy=policy, now=now)
         decision = decide_on(snapshot, facts, policy=policy, now=now)
@@ -81,6 +82,7 @@ def _judge(snapshot: Snapshot, names: Sequence[str], policy: Policy, now: dateti
             checks=facts.checks,
             fault_cause=partial(tallies.newest_fault_cause, snapshot, name),
             policy=policy,
+            is_repaired=name in repaired,
         )
         devices = max(facts.listed_counts.get(Kind.GPU) or 0, facts.expected_counts.get(Kind.GPU) or 0)
         yield facts.profile_name or "", place, devices

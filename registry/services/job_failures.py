@@ -17,7 +17,7 @@ from registry.domain.attribution import judge
 from registry.domain.canonical import canonical
 from registry.domain.errors import FieldError, InvalidField, NotFound
 from registry.domain.events import EventType
-from registry.domain.findings import window
+from registry.domain.findings import next_look, window
 from registry.domain.job_failures import JobFailure, Surroundings, Verdict, told
 from registry.domain.policy import Policy
 from registry.domain.times import rfc3339
@@ -106,6 +106,7 @@ def _insert(
     )
     judged = with_verdict(record, verdict)
     job_failures.insert_record(tx, judged, verdict, window(job, policy))
+    job_failures.set_look(tx, judged.id, next_look(job, policy, tx.now))
     record_event(tx, judged, verdict, actor, EventType.JOB_FAILURE_JUDGED, TOLD)
     return judged
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which verdicts on failed jobs does later evidence change? Asked where a fault is written, and nowhere else."""
+"""Which verdicts on failed jobs does later evidence change?
+
+Asked at once where a fault is written, and by the background worker when silences, boots and checks have come to light.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,11 @@ from typing import Any
 from registry.domain.actors import SYSTEM, Actor, Subject, SubjectKind
 from registry.domain.attribution import judge
 from registry.domain.events import Draft, EventType
-from registry.domain.job_failures import Verdict
+from registry.domain.findings import next_look
+from registry.domain.job_failures import Surroundings, Verdict
 from registry.domain.policy import Policy
 from registry.domain.times import rfc3339
-from registry.services.job_surroundings import with_faults
+from registry.services.job_surroundings import gather, together, with_faults
 from registry.services.subjects import of_devices, told
 from registry.store import devices, job_failures, nodes
 from registry.store.database import Database, Transaction
@@ -32,6 +36,7 @@ AT_ONCE = 4
 """How many of the others are judged in one round of the background worker: each may take a second."""
 
 LATER_FAULT, WITHDRAWN, ATTACHED = "a fault was recorded", "a fault was withdrawn", "a fault found its device"
+LOOKED_AGAIN = "the nodes were looked at again"
 """Why a verdict was asked for anew."""
 
 
@@ -66,6 +71,27 @@ def judge_due(db: Database, *, policy: Policy, now: datetime) -> None:
         for id_, because in job_failures.list_due(tx, AT_ONCE):
             _judge_anew(tx, id_, policy, because)
             job_failures.set_done(tx, id_)
+
+
+def look_again(db: Database, *, policy: Policy, now: datetime) -> None:
+    """Judge anew the failures around which more may have come to light than faults: a few in each round."""
+    with db.read() as snapshot:
+        waiting = job_failures.list_to_look_at(snapshot, now, AT_ONCE)
+        records = [one for one in (job_failures.find_by_id(snapshot, id_) for id_ in waiting) if one is not None]
+        seen = [(one.id, gather(snapshot, one.job, policy, now)) for one in records]
+    for id_, around in seen:
+        with db.write(now) as tx:
+            _judge_by(tx, id_, around, policy)
+
+
+def _judge_by(tx: Transaction, id_: str, around: Surroundings, policy: Policy) -> None:
+    record = job_failures.find_by_id(tx, id_)
+    if record is None:
+        return
+    current = with_faults(tx, together(record.facts, around), record.job, policy)
+    verdict = judge(record.job, current, policy)
+    revise(tx, replace(record, facts=current), verdict, because=LOOKED_AGAIN, actor=SYSTEM)
+    job_failures.set_look(tx, id_, next_look(record.job, policy, tx.now))
 
 
 def _judge_anew(tx: Transaction, id_: str, policy: Policy, because: str) -> None:

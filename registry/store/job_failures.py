@@ -124,6 +124,20 @@ def set_done(tx: Transaction, id_: str) -> None:
     tx.execute("UPDATE job_failure SET due = NULL WHERE id = ?", (id_,))
 
 
+def list_to_look_at(snapshot: Snapshot, now: datetime, limit: int) -> list[str]:
+    """Return the failures whose verdict is to be looked at once more by `now`, those that wait longest first."""
+    rows = snapshot.all(
+        f"SELECT j.id FROM job_failure j WHERE j.look_at <= ? ORDER BY j.look_at, j.id LIMIT {limit:d}",
+        (to_micros(now),),
+    )
+    return [row[0] for row in rows]
+
+
+def set_look(tx: Transaction, id_: str, at: datetime | None) -> None:
+    """Note when a verdict is to be looked at once more; None when it is not."""
+    tx.execute("UPDATE job_failure SET look_at = ? WHERE id = ?", (to_micros(at), id_))
+
+
 def history_of(snapshot: Snapshot, id_: str) -> list[Given]:
     """Return every verdict that was given on a failure, the first one first."""
     rows = snapshot.all(

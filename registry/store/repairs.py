@@ -155,6 +155,12 @@ def list_disturbed(snapshot: Snapshot) -> list[Place]:
     return [Place(*row) for row in rows]
 
 
+def nodes_claimed(snapshot: Snapshot) -> frozenset[str]:
+    """Return the names of the nodes on which somebody carries a repair out."""
+    rows = snapshot.all(f"SELECT DISTINCT n.name FROM {FROM} WHERE r.state = 'claimed'")
+    return frozenset(row[0] for row in rows)
+
+
 def count_begun(snapshot: Snapshot, since: datetime) -> int:
     """Return on how many nodes a repair began after a time. What was cancelled before a claim of it began nothing."""
     row = snapshot.one(

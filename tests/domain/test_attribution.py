@@ -275,3 +275,25 @@ def test_below_the_policys_confidence_nobody_is_blamed() -> None:
     strict = Policy(blame_confidence_percent=95)
     assert verdict(faults=[fault("xid_31")], policy=strict).attribution is Attribution.UNDECIDED
     assert verdict(faults=[fault("xid_31")]).attribution is Attribution.APPLICATION
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", None),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/data/shard-7'", None),
+        ("ValueError: shapes do not fit", Cause.USER),
+    ],
+)
+def test_a_programs_symptoms_are_its_own_only_where_nothing_speaks_against_the_nodes(
+    line: str, cause: Cause | None
+) -> None:
+    assert verdict(job(log_excerpt=line)).cause is Cause.USER
+    assert verdict(job(log_excerpt=line), checks=(check("condition.kernel_deadlock"),)).cause is cause
+    assert verdict(job(log_excerpt=line), unknown=("node-b",)).cause is cause
+
+
+def test_a_condition_of_somebody_elses_blames_nobody() -> None:
+    found = verdict(job(signals=timeouts()), checks=(check("condition.kernel_deadlock"),))
+    assert (found.attribution, found.nodes, found.devices) == (Attribution.UNDECIDED, (), ())
+    assert any("condition.kernel_deadlock fails on node-c" in one.what for one in found.evidence)

@@ -15,7 +15,7 @@ from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus
 
 
-def place(now: datetime, *reasons: Reason, fault: str | None = None, **check: str) -> Place:
+def place(now: datetime, *reasons: Reason, fault: str | None = None, is_repaired: bool = False, **check: str) -> Place:
     """Where the time of a node with these reasons goes; `check` are failing checks with their codes."""
     decision = Decision("n", not reasons, Disposition.ADMIT, reasons, 0, 2, "", 0, now)
     states = {
@@ -30,6 +30,7 @@ def place(now: datetime, *reasons: Reason, fault: str | None = None, **check: st
         checks=states,
         fault_cause=lambda: fault,
         policy=Policy(),
+        is_repaired=is_repaired,
     )
 
 
@@ -63,6 +64,14 @@ def test_a_node_that_may_take_work_costs_nobody_anything(now: datetime) -> None:
 )
 def test_the_gravest_reason_says_where_the_time_goes(now: datetime, codes: list[str], state: CapacityState) -> None:
     assert place(now, *(reason(ReasonCode(code)) for code in codes)).state is state
+
+
+def test_what_somebody_repairs_is_there_by_the_doing_of_what_is_repaired(now: datetime) -> None:
+    failing = reason(ReasonCode.CHECK_FAILING, check="gpu.ecc")
+    assert place(now, failing, gpu_ecc="", is_repaired=True) == Place(CapacityState.UNDER_REPAIR, Cause.HARDWARE)
+    assert place(now, is_repaired=True).state is CapacityState.AVAILABLE
+    safe = reason(ReasonCode.SERVICE_SAFE_MODE)
+    assert place(now, safe, is_repaired=True).state is CapacityState.SAFE_MODE
 
 
 @pytest.mark.parametrize(

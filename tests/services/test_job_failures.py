@@ -17,9 +17,10 @@ from registry.domain.reports import CheckResult, CheckStatus, ReportedFailure
 from registry.services.failures import record_failures, withdraw_failure
 from registry.services.history import list_events
 from registry.services.job_failures import judge_job_failure, list_job_failures, show_job_failure
-from registry.services.job_revisions import SIGNALS_IN_PASSING, judge_due
+from registry.services.job_revisions import SIGNALS_IN_PASSING, judge_due, look_again
 from registry.services.life import beat
 from registry.services.nodes import set_maintenance
+from registry.store import job_failures
 from tests.fleet import ALICE, CLEAN_GPU, EVERYTHING, Fleet, gpu, passing, serial
 
 HOURS = timedelta(hours=6)
@@ -154,6 +155,53 @@ def test_a_job_of_many_signals_is_judged_anew_by_the_worker(two: Fleet) -> None:
     found = show_job_failure(two.db, first["id"])
     assert (found["revision"], found["cause"]) == (2, "hardware")
     assert found["history"][-1]["because"] == "a fault was recorded"
+
+
+def test_a_node_that_shows_as_silent_after_the_message_revises_the_verdict(two: Fleet) -> None:
+    _, first = fail(two)
+    assert first["attribution"] == "undecided"
+    two.clock.advance(two.policy.report_stale_seconds + 61)
+    two.report("node-a")
+
+    look_again(two.db, policy=two.policy, now=two.clock.now)
+
+    found = show_job_failure(two.db, first["id"])
+    assert (found["revision"], found["cause"], found["exclude"]["nodes"]) == (2, "platform", ["node-b"])
+    assert found["history"][-1]["because"] == "the nodes were looked at again"
+    two.report("node-b", devices=[gpu(number) for number in range(4, 8)], instance="i-2")
+    two.clock.advance(two.policy.blame_after_seconds)
+    two.report("node-a")
+    two.report("node-b", devices=[gpu(number) for number in range(4, 8)], instance="i-2")
+    look_again(two.db, policy=two.policy, now=two.clock.now)
+    assert show_job_failure(two.db, first["id"])["revision"] == 2, "that it came back does not undo the silence"
+
+
+def test_a_check_that_begins_to_fail_within_the_window_revises_the_verdict(two: Fleet) -> None:
+    _, first = fail(two)
+    two.clock.advance(30)
+    failing = (*passing("gpu.row_remap", "gpu.xid"), CheckResult("gpu.ecc", CheckStatus.FAIL))
+    for seconds in (two.policy.blame_after_seconds, 1):
+        two.report("node-a")
+        two.report("node-b", devices=[gpu(number) for number in range(4, 8)], instance="i-2", checks=failing)
+        two.clock.advance(seconds)
+
+    look_again(two.db, policy=two.policy, now=two.clock.now)
+
+    found = show_job_failure(two.db, first["id"])
+    assert (found["cause"], found["exclude"]["nodes"]) == ("hardware", ["node-b"])
+
+
+def test_what_is_looked_at_again_and_says_the_same_is_let_be(two: Fleet) -> None:
+    _, first = fail(two, log_excerpt="RuntimeError: CUDA error: device-side assert triggered")
+    for seconds in (two.policy.report_stale_seconds + 61, two.policy.blame_after_seconds, 1):
+        two.clock.advance(seconds)
+        two.report("node-a")
+        two.report("node-b", devices=[gpu(number) for number in range(4, 8)], instance="i-2")
+        look_again(two.db, policy=two.policy, now=two.clock.now)
+
+    assert show_job_failure(two.db, first["id"])["revision"] == 1
+    with two.db.read() as snapshot:
+        assert job_failures.list_to_look_at(snapshot, two.clock.now + timedelta(days=9), 9) == []
 
 
 def test_of_many_that_tell_of_one_failure_at_once_one_is_the_first(two: Fleet) -> None:

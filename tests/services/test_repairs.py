@@ -13,6 +13,7 @@ from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus
 from registry.domain.tolerances import Tolerance
 from registry.services import repairs
+from registry.services.capacity import survey
 from registry.services.condition_changes import escalate
 from registry.services.history import list_events
 from registry.services.nodes import retire_node, set_maintenance
@@ -90,6 +91,23 @@ def stand_still(fleet: Fleet, seconds: int, **report: Any) -> None:
     for left in range(seconds, 0, -90):
         fleet.clock.advance(min(90, left))
         fleet.report(**report)
+
+
+def test_the_time_of_a_node_is_told_as_under_repair_while_somebody_repairs_it(eager: Fleet) -> None:
+    def states() -> set[str]:
+        found = survey(eager.db, ["node-a"], policy=eager.policy, now=eager.clock.now)
+        return {str(place.state) for _, place in found}
+
+    eager.report(checks=failing(uuid(0)))
+    work(eager)
+    work(eager)
+    assert states() == {"failing"}
+
+    (order,) = listed(eager)
+    claim(eager, order["id"])
+    assert states() == {"under_repair"}
+    complete(eager, order["id"])
+    assert states() == {"failing"}
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------
