@@ -12,7 +12,7 @@ comma := ,
 STAMP := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run install test test-browser check check-static bench scorecard format lock clean
+.PHONY: help demo run install tools test test-browser check check-static bench scorecard screenshots format lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,12 @@ bench: $(STAMP) ## Measure through HTTP on both engines (BENCH=full: a million d
 scorecard: $(STAMP) ## Try the promises under faults, resumable, into SCORECARD.md (ROW=3, SHARE=0.1, N=, SEED=, ENGINE=)
 	$(if $(BENCH_DATA),BENCH_DATA=$(abspath $(BENCH_DATA))) $(BIN)/python -m tests.scorecard $(addprefix --row ,$(ROW)) $(addprefix --share ,$(SHARE)) $(addprefix --n ,$(N)) \
 		$(addprefix --seed ,$(SEED)) $(addprefix --engine ,$(ENGINE))
+
+tools: $(STAMP) ## Bring Helm and promtool, which some tests of deploy/ run and are skipped without
+	$(BIN)/python -m tests.deploy.tools
+
+screenshots: $(STAMP) ## Take pictures of the console's pages into docs/screenshots (PAGES="fleet device" for some)
+	$(BIN)/python -m tests.console.screenshots $(PAGES)
 
 format: $(STAMP) ## Put the code into the house's form
 	$(BIN)/ruff format .

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -14,6 +14,9 @@ from api.context import caller, database, now
 from api.text import why_not_id
 from registry.domain.errors import FieldError, InvalidField
 from registry.services import idempotency
+
+NDJSON, CSV = "application/x-ndjson", "text/csv"
+"""In what form the history leaves as one stream."""
 
 KEY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"
@@ -70,3 +73,15 @@ def _digest() -> str:
     asked = hashlib.sha256(request.full_path.encode("utf-8", "surrogatepass"))
     asked.update(b"\n" + request.get_data())
     return asked.hexdigest()
+
+
+def begun(pieces: Iterator[str]) -> Iterator[str]:
+    """Read the first piece before the status is sent, so that a store that cannot answer is still a 503."""
+    first = next(pieces, None)
+
+    def rest() -> Iterator[str]:
+        if first is not None:
+            yield first
+            yield from pieces
+
+    return rest()

@@ -10,14 +10,16 @@ from datetime import datetime
 
 from flask import Flask, Response, g, request
 
-from api import bootstrap, docs, health, metrics, observe
+from api import bootstrap, console, docs, health, metrics, observe
 from api.body import check_length
 from api.context import EXTENSION, Standing, request_id, utc_now
 from api.errors import register_errors
 from api.text import why_not_text
 from api.v1 import BLUEPRINTS
+from api.webhooks import kubernetes
 from registry.config import Settings
 from registry.domain.errors import NotFound
+from registry.domain.tracing import parse_traceparent
 
 REQUEST_ID = "X-Request-Id"
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -39,8 +41,10 @@ def create_app(settings: Settings, *, clock: Callable[[], datetime] = utc_now, w
     app.register_blueprint(metrics.bp)
     app.register_blueprint(docs.bp)
     app.register_blueprint(bootstrap.bp)
+    app.register_blueprint(kubernetes.bp)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint, url_prefix="/v1")
+    console.register(app)
     return app
 
 
@@ -62,15 +66,17 @@ def _enter() -> None:
 
 
 def _leave(response: Response) -> Response:
+    response = console.finish(response)
     _label(response)
     observe.end(response)
     return response
 
 
 def _name_request() -> None:
-    """Give the request an id: the caller's where it is a plain word, else our own."""
+    """Give the request an id: the caller's where it is a plain word, else our own. Keep the trace it belongs to."""
     given = request.headers.get(REQUEST_ID, "")
     g.request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+    g.trace = parse_traceparent(request.headers.get("traceparent"))
 
 
 def _check_address() -> None:

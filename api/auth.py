@@ -21,6 +21,9 @@ ROLES = "roles"
 READERS = (Role.OPERATOR, Role.AUDITOR)
 """Who may read everything except tokens."""
 
+IN_PATH = "secret"
+"""The part of an address that is a token, for those who cannot send a header. No log shows it."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -49,15 +52,23 @@ def require(*roles: Role) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def _authenticate() -> Caller:
     """Find out who asks, and keep it for the handler."""
-    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not secret.strip():
-        raise Unauthenticated("send a token: Authorization: Bearer prq_…")
-    asking = tokens.authenticate(database(), secret.strip(), standing().pepper)
+    asking = tokens.authenticate(database(), _secret(), standing().pepper)
     g.caller = asking
     wait = standing().bucket.take(asking.token_id, now())
     if wait:
         raise RateLimited(f"too many requests with this token; come again in {wait} s", retry_after=wait)
     return asking
+
+
+def _secret() -> str:
+    """Return the token: of the address where it has a place for one, else of the header. Raises Unauthenticated."""
+    in_path: str | None = (request.view_args or {}).get(IN_PATH)
+    if in_path is not None:
+        return in_path
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise Unauthenticated("send a token: Authorization: Bearer prq_…")
+    return secret.strip()
 
 
 def _check_node(asking: Caller) -> None:

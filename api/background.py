@@ -4,7 +4,8 @@
 The sign of life tells our own outages from the silence of nodes; the sweep ends what has run out and asks the rules
 again about evidence that stands. Of all processes of all servers one does it at a time: the one that has the lease.
 Checkpoints have a thread of their own, because what they are sent to may be slow: nobody else waits for it. So has the
-look at all nodes, which takes the longer the larger the fleet: no sign of life must come late for it.
+look at all nodes, which takes the longer the larger the fleet: no sign of life must come late for it. And so have the
+messages to subscriptions, which should not wait for the next beat.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from registry.services import (
     capacity,
     checkpoints,
     condition_changes,
+    fleet_count,
     jobs,
     leasing,
     life,
@@ -32,11 +34,15 @@ from registry.services import (
     sinks,
     sweep,
 )
+from registry.services.courier import Courier
 from registry.services.job_revisions import judge_due, look_again
 from registry.services.leasing import BACKGROUND, Lease, LeaseLost
 from registry.services.outside import outside_checkpoints
 
 log = logging.getLogger(__name__)
+
+MESSAGES_SECONDS = 1.0
+"""How often it is looked whether there is something to tell to subscriptions."""
 
 
 class Background:
@@ -47,10 +53,12 @@ class Background:
         self._holder = str(uuid.uuid4())
         self._lease: Lease | None = None
         self._stopping = threading.Event()
+        self._courier = Courier(stands.database, stands.settings, stands.pepper, clock=stands.clock)
         self._threads = (
             threading.Thread(target=self._run, name="pratique-background", daemon=True),
             threading.Thread(target=self._run_checkpoints, name="pratique-checkpoints", daemon=True),
             threading.Thread(target=self._run_capacity, name="pratique-capacity", daemon=True),
+            threading.Thread(target=self._run_messages, name="pratique-courier", daemon=True),
         )
 
     def start(self) -> None:
@@ -97,11 +105,19 @@ class Background:
         self._try("checkpoint outside", lambda: _discard(sinks.tend(database, settings, now=now)))
 
     def look_at_nodes(self) -> None:
-        """Count where all nodes stand, if it is time and this process has the lease."""
+        """Count where all nodes stand, and what the fleet has, if it is time and this process has the lease."""
         lease, now = self._lease, self._stands.clock()
         if lease is not None:
             look = partial(capacity.look, self._stands.database, lease, policy=self._stands.policy, now=now)
             self._try("look at the nodes", lambda: _discard(look()))
+            keep = partial(fleet_count.keep_count, self._stands.database, lease, now=now)
+            self._try("count of the fleet", lambda: _discard(keep()))
+
+    def bring_messages(self) -> None:
+        """Tell subscriptions what is due, if this process has the lease. Nobody is waited for."""
+        lease = self._lease
+        if lease is not None:
+            self._try("bringing of messages", lambda: self._courier.go_around(lease))
 
     def _take(self, now: datetime) -> None:
         self._lease = None
@@ -139,6 +155,14 @@ class Background:
             while not self._stopping.is_set():
                 self.look_at_nodes()
                 self._stopping.wait(self._stands.policy.life_sign_seconds)
+        finally:
+            self._stands.database.close()
+
+    def _run_messages(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self.bring_messages()
+                self._courier.wait(MESSAGES_SECONDS)
         finally:
             self._stands.database.close()
 

@@ -14,6 +14,7 @@ from registry.config import Settings
 from registry.domain.actors import Actor, ActorKind
 from registry.domain.policy import Policy
 from registry.domain.roles import Role
+from registry.domain.tracing import TraceParent
 from registry.services import keys
 from registry.services.tokens import Caller
 from registry.store.database import Database, open_database
@@ -97,3 +98,9 @@ def request_id() -> str:
     """Return the id that this request is found by in answers and logs."""
     found: str = g.get("request_id", "unnamed")
     return found
+
+
+def trace_fields() -> dict[str, str]:
+    """Return what a line of the log says of the trace that this request belongs to; nothing where it names none."""
+    trace: TraceParent | None = g.get("trace")
+    return {"trace_id": trace.trace_id, "parent_id": trace.parent_id} if trace else {}

@@ -12,7 +12,7 @@ from typing import Any
 from flask import Flask, Response, current_app
 from werkzeug.exceptions import HTTPException, InternalServerError
 
-from api.context import request_id
+from api.context import request_id, trace_fields
 from api.text import shorten
 from registry.domain import errors as facts
 from registry.domain.errors import FieldError, PratiqueError
@@ -113,20 +113,31 @@ def problem(
     return Response(json.dumps(body), status=int(status), content_type=PROBLEM_TYPE)
 
 
+def status_of(error: PratiqueError) -> HTTPStatus:
+    """Return the status of a fact that went wrong."""
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
 def _fact(error: PratiqueError) -> Response:
-    status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), HTTPStatus.UNPROCESSABLE_ENTITY)
+    status = status_of(error)
     answer = problem(status, error.code, error.detail, errors=error.errors, extra=error.extra)
     for note in getattr(error, "__notes__", ()):
         # What the driver said names hosts, files and accounts: it is for the log alone.
-        current_app.logger.warning("request %s: %s", request_id(), note)
+        current_app.logger.warning("request %s: %s", request_id(), note, extra=_named())
     if status is HTTPStatus.UNAUTHORIZED:
         answer.headers["WWW-Authenticate"] = 'Bearer realm="pratique"'
     wait = error.extra.get("retry_after", RETRY_AFTER_SECONDS.get(type(error)))
     if wait is not None:
         answer.headers["Retry-After"] = str(wait)
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
-        current_app.logger.warning("request %s: the store cannot answer: %s", request_id(), error.detail)
+        told = "request %s: the store cannot answer: %s"
+        current_app.logger.warning(told, request_id(), error.detail, extra=_named())
     return answer
+
+
+def _named() -> dict[str, Any]:
+    """Give a line of the log the fields that its request is found by."""
+    return {"fields": {"request_id": request_id(), **trace_fields()}}
 
 
 def _all_refused(error: AllRefused) -> Response:
@@ -149,6 +160,6 @@ def _refused_by_the_framework(error: HTTPException) -> Response:
 def _unforeseen(error: InternalServerError) -> Response:
     cause = error.original_exception
     # The traceback shows our own frames, never the headers: no token reaches the log.
-    current_app.logger.error("request %s failed", request_id(), exc_info=cause or error)
+    current_app.logger.error("request %s failed", request_id(), exc_info=cause or error, extra=_named())
     detail = f"something went wrong here that nobody foresaw; the log has it under {request_id()}"
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import lru_cache
 
 from flask import Blueprint, Response, request
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -36,7 +38,7 @@ REQUESTS = Counter(
     registry=None,
 )
 SECONDS = Histogram(
-    "pratique_request_seconds",
+    "pratique_request_duration_seconds",
     "From the first look at a request to its status line.",
     ("route", "method"),
     buckets=BUCKETS,
@@ -44,6 +46,23 @@ SECONDS = Histogram(
 )
 
 bp = Blueprint("metrics", __name__)
+
+
+def note_expiry(moment: datetime) -> None:
+    """Show from now on that the certificate holds until then. Without TLS nobody calls this."""
+    _expiry().set(moment.timestamp())
+
+
+@lru_cache(maxsize=1)
+def _expiry() -> Gauge:
+    """Make the gauge when it is needed: it would show 0 where there is no certificate."""
+    return Gauge(
+        "pratique_tls_certificate_expiry_timestamp_seconds",
+        "When the certificate that is shown runs out, Unix time.",
+        registry=None,
+        # What any process took last counts: the others take it at their next handshake.
+        multiprocess_mode="mostrecent",
+    )
 
 
 @bp.get(PATH)
@@ -98,8 +117,11 @@ def _families(found: Gauges) -> Iterator[Metric]:
     yield from (devices, nodes, holds)
     told = "Holds that the breaker withheld and that still stand."
     yield GaugeMetricFamily("pratique_quarantines_withheld", told, value=found.withheld)
+    told = "1 while an alarm stands: nobody is admitted until it is acknowledged."
+    yield GaugeMetricFamily("pratique_safe_mode", told, value=int(found.is_alarmed))
     yield GaugeMetricFamily("pratique_conflicts_open", "Conflicts that are not resolved.", value=found.open_conflicts)
     yield from _of_repairs(found)
+    yield from _of_messages(found)
     yield GaugeMetricFamily("pratique_history_sequence", "Sequence of the newest event.", value=found.sequence)
     told = "Entries of the history that no checkpoint covers."
     yield GaugeMetricFamily("pratique_checkpoint_uncovered_events", told, value=found.uncovered)
@@ -124,6 +146,28 @@ def _of_repairs(found: Gauges) -> Iterator[Metric]:
     yield GaugeMetricFamily("pratique_repairs_stopped", told, value=int(found.repairs_stopped))
     told = "Checks that are suspected: their repairs wait for a person."
     yield GaugeMetricFamily("pratique_detectors_suspected", told, value=found.suspected)
+
+
+def _of_messages(found: Gauges) -> Iterator[Metric]:
+    told = found.messages
+    tries = CounterMetricFamily(
+        "pratique_webhook_deliveries", "Messages by outcome: tries that failed, dead letters.", labels=("outcome",)
+    )
+    for outcome in ("delivered", "failed", "abandoned"):
+        tries.add_metric((outcome,), getattr(told, outcome))
+    subscriptions = GaugeMetricFamily(
+        "pratique_webhook_subscriptions", "Addresses that are told of events.", labels=("state",)
+    )
+    for state in ("enabled", "failing", "disabled"):
+        subscriptions.add_metric((state,), told.by_state.get(state, 0))
+    yield from (tries, subscriptions)
+    for name, words, value in (
+        ("pending_deliveries", "Events that did not arrive at the first try and wait.", told.pending),
+        ("dead_letters", "Events that were given up and not replayed.", told.dead),
+        ("behind_events", "Events that the slowest failing subscription has not come to.", told.behind),
+        ("oldest_pending_age_seconds", "Since the oldest waiting event.", found.oldest_message_age_seconds),
+    ):
+        yield GaugeMetricFamily(f"pratique_webhook_{name}", words, value=value)
 
 
 def _of_objectives(found: Objectives) -> Iterator[Metric]:

@@ -10,7 +10,8 @@ from time import perf_counter
 from flask import Response, g, request
 from prometheus_client import Counter, Histogram
 
-from api.context import request_id
+from api.auth import IN_PATH
+from api.context import request_id, trace_fields
 from api.metrics import REQUESTS, SECONDS
 from registry.services.tokens import Caller, mask
 
@@ -59,11 +60,22 @@ def _seconds(route: str, method: str) -> Histogram:
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 
 
+def _shown_path() -> str:
+    """Give the path without tokens and without the query: people put secrets there.
+
+    What stands in a token's place is cut whatever it looks like: a mistyped token is nearly the token.
+    """
+    if request.url_rule is not None and IN_PATH in request.url_rule.arguments:
+        return request.url_rule.rule.replace(f"<{IN_PATH}>", "[cut]")
+    return mask(request.path)
+
+
 def _log(response: Response, route: str, caller: Caller | None, seconds: float) -> None:
     fields = {
         "request_id": request_id(),
+        **trace_fields(),
         "method": request.method,
-        "path": mask(request.path),  # without the query: people put secrets there
+        "path": _shown_path(),
         "route": route,
         "status": response.status_code,
         "milliseconds": round(seconds * 1000, 2),

@@ -16,6 +16,7 @@ from flask import Flask
 from werkzeug.routing import Rule
 
 from api.answers import KEY_HEADER
+from api.auth import IN_PATH
 from api.contract import Contract, contract_of
 from api.errors import CODE_OF_STATUS, PROBLEM_TYPE, STATUS
 from api.pagination import CURSOR_LENGTH, LIMIT_DEFAULT, LIMIT_MAX, WRITTEN
@@ -26,7 +27,7 @@ from registry.domain.canonical import INT_LIMIT
 from registry.domain.errors import PROBLEM_CODES
 from registry.domain.roles import Role
 
-METHODS = ("GET", "POST", "PUT", "DELETE")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 ALWAYS = ("malformed_body", "length_required", "body_too_large", "internal")
 """What any request may be answered: a body that cannot be read whole is refused before anything is looked at."""
@@ -69,6 +70,7 @@ PARAMETERS: dict[str, tuple[JsonSchema, str]] = {
     "until": (_MOMENT, "Before this time."),
     "device": (_TEXT, "Our id, a serial or a UUID."),
     "node": (_NODE, "A node's name."),
+    "timeout": ({**_TEXT, "examples": ["2s"]}, "How long an API server waits; it adds this itself."),
     "actor": ({**_TEXT, "examples": ["operator:alice"]}, "`kind:name` of whoever did it."),
 }
 """Query parameters whose name alone does not say it all."""
@@ -78,10 +80,14 @@ PATH: dict[str, tuple[JsonSchema, str]] = {
     "ref": (_TEXT, "Our id, a serial or a UUID."),
     "name": ({"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}, "The profile's name."),
     "job": ({**_TEXT, "examples": ["llama-7"]}, "The job, as it calls itself."),
+    "secret": (_TEXT, "A token, where none can be sent in a header. No log shows it."),
 }
-FLAGS = frozenset({"permanent", "drain", "attached", "review_due", "built_in"})
+FLAGS = frozenset({"permanent", "drain", "attached", "review_due", "built_in", "enabled"})
 NUMBERS = frozenset(
-    {"confidence", "count", "devices", "exit_code", "nodes", "revision", "sequence", "token", "uses", "used"}
+    {
+        *("confidence", "count", "devices", "exit_code", "nodes", "revision", "sequence", "token", "uses", "used"),
+        *("abandoned", "attempts", "behind", "dead", "delivered", "event", "failed", "pending", "position", "status"),
+    }
 )
 
 
@@ -106,8 +112,10 @@ def document(app: Flask) -> dict[str, Any]:
 
 
 def routes(app: Flask) -> Iterator[tuple[Rule, str]]:
-    """Yield every route with each method that it was made for."""
+    """Yield every route with each method that it was made for; the console's pages are for people, not for programs."""
     for rule in app.url_map.iter_rules():
+        if rule.rule.startswith("/console"):
+            continue
         yield from ((rule, method) for method in METHODS if method in (rule.methods or ()))
 
 
@@ -126,7 +134,7 @@ def _operation(rule: Rule, stated: Contract) -> dict[str, Any]:
         "summary": summary.rstrip("."),
         "description": f"{more} {told}".strip(),
         "x-roles": roles,
-        "security": [{"token": []}] if roles else [],
+        "security": [{"token": []}] if roles and IN_PATH not in rule.arguments else [],
         "parameters": list(_parameters(rule, stated)),
         "responses": {str(status): one for status, one in sorted(_responses(rule, stated).items())},
     }

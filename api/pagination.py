@@ -109,7 +109,12 @@ def listing(
 
 def page_answer(page: Page) -> Response:
     """Answer one page of a list."""
-    return answer({"items": page.items, "next": None if page.next is None else _cursor(page.next)})
+    return answer({"items": page.items, "next": cursor_of(page)})
+
+
+def cursor_of(page: Page) -> str | None:
+    """Return the cursor of the page after this one of the list that is asked for; None at its end."""
+    return None if page.next is None else _cursor(page.next)
 
 
 def _cursor(key: str) -> str:

@@ -4,6 +4,7 @@
 
     verify_history.py --key HEX --checkpoints FILE history.ndjson    the whole history, from `pratique events export`
     verify_history.py --key HEX --checkpoints FILE device.json       one device: `pratique device history --proof N`
+                                                                     or the history.ndjson of `pratique device bundle`
 
 HEX is the public key that you trust (`pratique audit key`), FILE what you kept of `pratique audit checkpoint` or of the
 file that checkpoints are written to. Exit code 0: every entry follows from the one before and agrees with every
@@ -160,6 +161,14 @@ def verify_some(entries, kept):
     print(f"{len(proved)} of {len(entries)} entries are proved; the others are newer than the checkpoint")
 
 
+def is_of_one_device(line):
+    """Tell whether a line is an entry with its own proof: only the entries of one device come with them."""
+    try:
+        return "proof" in json.loads(line)
+    except (ValueError, TypeError):
+        return False
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--key", required=True, help="the public key that you trust, 64 hexadecimal digits")
@@ -168,7 +177,11 @@ def main():
     given = parser.parse_args()
     kept = read_checkpoints(given.checkpoints.read_text(encoding="utf-8"), given.key)
     with given.export.open(encoding="utf-8") as file:
-        if file.read(1) == "{" and '"items"' in file.read(100):
+        first = file.readline()
+        file.seek(0)
+        if is_of_one_device(first):
+            verify_some([json.loads(line) for line in file if line.strip()], kept)
+        elif first[:1] == "{" and '"items"' in file.read(100):
             verify_some(json.loads(given.export.read_text(encoding="utf-8"))["items"], kept)
         else:
             file.seek(0)

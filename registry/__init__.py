@@ -12,6 +12,8 @@ The words
     instance       one life of a node (`provider_id`); owns placements, passes, conditions.
     boot           one boot of an instance (`boot_id`).
     placement      a unit in a slot of an instance, from when to when.
+    tenant         a unit that was in a slot; the same one in several instances of a name is one tenant.
+    grid           the slots of one kind on a node, a cell for each, those included that stand empty.
     contested      said of a placement that was closed because another node listed the unit, while its own node may not
                    know it yet: listing it again is a conflict.
     entry          one line of a list, as it was printed.
@@ -48,6 +50,10 @@ The words
     suspicion      a check made too many nodes bad at once to be believed; its repairs wait for a person's word.
     heat           what makes a GPU an outlier: hotter than its neighbours of the same model under like load.
     quarantine, hold   our decision to keep a unit, board, machine or identifier out: who, why, until what.
+    queue          what is held or withheld now, as people work through it: the oldest first.
+    piece          one kind of evidence that the case of a hold may have: a failure record, a kernel log, a diagnostic, a
+                   second place, a ticket.
+    review         a person's second look at a hold that goes on, with a new date or ticket.
     bind           a hold binds what it meets: a unit, a board, an instance, a chassis, a name, an identifier
                    unseen; and the node's name that was asked for, which meets nothing, so that it is found.
     target         what a hold is laid on: a unit, a board, an identifier, a node.
@@ -69,6 +75,7 @@ The words
     alarm          the history lacks what a checkpoint, or a database that was replaced, says of it.
     safe mode      an alarm stands: nobody is admitted until an administrator takes note of what is lost.
     backup         one moment of the records in one file; its manifest says beside it what it holds.
+    floor          the right of one request in a process to compute; given back for every wait, and guards nothing.
     lease          the right of one process to do what only one may do; it runs out by the database's clock.
     job            work on several nodes at once that stops with the first of them; it says itself how it fares.
     job failure    one failure of one job at one moment, however many ranks and times tell of it.
@@ -86,22 +93,42 @@ The words
     pending        said of work that no checkpoint holds yet.
     tally          sums over stretches of five minutes and of hours, from which windows are read.
     survey         the counting of where all nodes stand, once a minute; it stands for the time since the last.
+    count          of a large fleet: what it has and what fails most, counted every few minutes and kept with its time.
+    repeat offender   a held device that turned up under another node than the one it failed on.
+    session        one sign-in of one browser; it names a token, and ends with it.
     objective      what the policy promises to those who run jobs, in a window of time (SLO).
     burn rate      how many times as fast as it may the room for failure of an objective is used up.
     decision       admitted or not, the disposition (`admit`, `hold`, `drain`), and all the reasons.
+    note           a person's remark on a device; an event, and kept beside so that it is found.
+    stay           the time that a device was in one slot of one node.
+    timeline       a device's whole life as a picture: stays by node, failures as marks, passes as ticks, holds as bars.
+    folded         said of what a picture or a page counts and does not show one by one, because it is older or too much.
+    swap test      what the places tell in which a device failed: whether the fault went with it or stayed with the slot.
+    bundle         all that is known of one device in one file, with proofs, for whoever takes the device back.
     event          one entry of the append-only history: `noun.past_participle`.
+    subscription   an address that is told of events as they happen: which ones, in what format, signed with what.
+    delivery       one event on its way to one subscription, from the first try that failed on.
+    dead letter    a delivery that was tried for days in vain and given up; a person may replay it.
+    position       how far in the history a subscription has got: all before is told, on its way, or a dead letter.
+    courier        what brings events to subscriptions, in the one process that has the lease.
     subject        what an event is about; each subject numbers its own events.
     actor          who did it: operator, node, rule, system.
     round          what a node's agent does once in a period: look, tell, act.
     look           what all sources of a machine say at one time; a source is one tool or one place in its files.
     spool          the messages of a node that wait on its disk for a server.
     standing       what holds for a node by its agent's knowledge: the last decision, or that there is none.
+    managed        said of a Kubernetes node with the label `pratique.dev/managed=true`; others are left alone.
+    closed         said of a managed node whose taint `pratique.dev/unadmitted` keeps new pods away.
+    opening        a change of a Node after which nothing would keep pods away from it that we keep closed.
+    silent         said of a node of which nothing is said but that nobody hears of it; many at once are a mass silence,
+                   which is laid to us or to the network, and closes nobody.
+    keep           a reason to leave the taints of a node as they are, whatever they are.
 
 The rooms, imports only downwards
 
     main           the `pratique` command; loads the two halves below
     cli            commands that speak HTTP           admin     commands on the server's host
-    agent          the loop of a node
+    agent          the loop of a node                 controller  the loop of a Kubernetes cluster
     client         the HTTP client                    services  use cases: one function, one transaction
     collectors     tool output into facts             store     SQL; peewee never leaves it
     config         settings

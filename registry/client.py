@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 import requests
@@ -181,6 +181,15 @@ class Client:
         """Write the record at `/v1/<path>`. Raises ClientError."""
         return self._document(self._send("PUT", path, json=body))
 
+    def patch(self, *path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Change a part of the record at `/v1/<path>`. Raises ClientError."""
+        headers = {"Idempotency-Key": uuid.uuid4().hex}
+        return self._document(self._send("PATCH", path, json=body, headers=headers))
+
+    def delete(self, *path: str) -> None:
+        """Take the record at `/v1/<path>` away. Raises ClientError."""
+        self._send("DELETE", path, headers={"Idempotency-Key": uuid.uuid4().hex})
+
     def items(self, *path: str, params: Mapping[str, str] | None = None, limit: int = 0) -> Iterator[dict[str, Any]]:
         """Walk a list page by page; `limit` 0 means to its end. Raises ClientError."""
         asked = dict(params or {})
@@ -209,6 +218,19 @@ class Client:
                 yield from (line.decode() for line in whole)
             if rest:
                 yield rest.decode()
+        except requests.RequestException as error:
+            raise ServerUnreachable(f"the answer of {self.url} broke off: {_reason(error)}") from error
+        finally:
+            response.close()
+
+    def download(self, *path: str, into: BinaryIO) -> int:
+        """Write what stands at `/v1/<path>` to a file as it came, in flat memory; return its bytes. Raises ClientError.
+
+        A server that breaks off in the middle is told: what it sends in pieces says where it ends.
+        """
+        response = self._send("GET", path, headers={"Accept": "*/*"}, stream=True)
+        try:
+            return sum(into.write(chunk) for chunk in response.iter_content(STREAM_BYTES))
         except requests.RequestException as error:
             raise ServerUnreachable(f"the answer of {self.url} broke off: {_reason(error)}") from error
         finally:

@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from registry.domain.node_naming import is_way
 from registry.domain.policy import Policy
 from registry.domain.policy_file import PolicyError, parse_policy, thresholds_in
+from registry.domain.web_address import is_web_address
 
 PREFIX = "PRATIQUE_"
 POSTGRESQL = ("postgresql://", "postgres://")
@@ -27,11 +28,6 @@ _FROM_KUBERNETES = re.compile(r"PRATIQUE_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(
 https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables."""
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):[1-9][0-9]{0,4}")
-_WEB_ADDRESS = re.compile(
-    r"https?://([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:[1-9][0-9]{0,4})?([/?][!-\"$-~]*)?"
-)
-"""Of printable ASCII, without a user and without a fragment."""
-
 _PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*(?=@)|((?:^|[?&])password=)[^&]*")
 
 
@@ -71,6 +67,8 @@ TEXTS = {
     "CHECKPOINT_FILE": "file that signed checkpoints are added to, line by line; `off` is none",
     "CHECKPOINT_URL": "address that signed checkpoints are sent to: http:// or https://",
     "ALLOW_PRIVATE_SINKS": "hosts and networks, with commas between, that may be sent to although they are not public",
+    "NODE_NAME_FROM": "how a Kubernetes Node is called here: `name`, `providerID` or `label:KEY`",
+    "PUBLIC_URL": "address at which people reach this service: messages to subscriptions link to it",
     "LOG_LEVEL": f"how much is logged: {', '.join(LOG_LEVELS)}",
 }
 SECRETS = {
@@ -159,6 +157,8 @@ class Settings:
     checkpoint_file: Path | None = None
     checkpoint_url: str | None = field(default=None, repr=False)
     allow_private_sinks: tuple[str, ...] = ()
+    node_name_from: str = "name"
+    public_url: str | None = None
     log_level: str = "info"
     metrics_bind: str | None = None
     policy_file: Path | None = None
@@ -180,6 +180,8 @@ class Settings:
             checkpoint_file=_file_or_off(source.text("CHECKPOINT_FILE", str(data_dir / "checkpoints.jsonl"))),
             checkpoint_url=source.text("CHECKPOINT_URL", "") or None,
             allow_private_sinks=_words(source.text("ALLOW_PRIVATE_SINKS", "")),
+            node_name_from=source.text("NODE_NAME_FROM", "name"),
+            public_url=source.text("PUBLIC_URL", "").rstrip("/") or None,
             log_level=source.text("LOG_LEVEL", "info").lower(),
             metrics_bind=source.text("METRICS_BIND", "") or None,
             policy_file=Path(policy_file).absolute() if policy_file else None,
@@ -219,11 +221,20 @@ class Settings:
             found.append(Problem(f"{PREFIX}DATABASE_URL", self.shown_database_url, remedy))
         if self.metrics_bind is not None and not _ADDRESS.fullmatch(self.metrics_bind):
             found.append(Problem(f"{PREFIX}METRICS_BIND", self.metrics_bind, "give HOST:PORT, with a port above 0."))
-        if self.checkpoint_url is not None and not _is_web_address(self.checkpoint_url):
+        if self.checkpoint_url is not None and not is_web_address(self.checkpoint_url):
             remedy = "give http://HOST[:PORT]/PATH or https://…, without a user in it."
             found.append(Problem(f"{PREFIX}CHECKPOINT_URL", None, remedy))
+        if not is_way(self.node_name_from):
+            found.append(Problem(f"{PREFIX}NODE_NAME_FROM", self.node_name_from, "give name, providerID or label:KEY."))
+        if self.public_url is not None and not is_web_address(self.public_url):
+            remedy = "give http://HOST[:PORT] or https://…, without a user in it."
+            found.append(Problem(f"{PREFIX}PUBLIC_URL", None, remedy))
         if self.log_level not in LOG_LEVELS:
             found.append(Problem(f"{PREFIX}LOG_LEVEL", self.log_level, f"give one of {', '.join(LOG_LEVELS)}."))
+        return found + self._faults_of_secrets()
+
+    def _faults_of_secrets(self) -> list[Problem]:
+        found = []
         if self.secret_key is not None and len(self.secret_key) < SECRET_KEY_LENGTH_MIN:
             remedy = f"it is too short: give at least {SECRET_KEY_LENGTH_MIN} random characters."
             found.append(Problem(f"{PREFIX}SECRET_KEY", None, remedy))
@@ -364,13 +375,6 @@ class _Source:
     def raise_problems(self) -> None:
         if self.problems:
             raise ConfigError(tuple(self.problems))
-
-
-def _is_web_address(text: str) -> bool:
-    try:
-        return _WEB_ADDRESS.fullmatch(text) is not None and urlsplit(text).port != 0
-    except ValueError:  # a port beyond all ports, or brackets around no address
-        return False
 
 
 def _file_or_off(text: str) -> Path | None:

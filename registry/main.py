@@ -19,6 +19,7 @@ OVER_HTTP = {
     "admit": ("registry.cli.admit:admit", "May this node take work? The exit code says it, and why not."),
     "join": ("registry.cli.join:join", "Trade a join token for this node's own."),
     "agent": ("registry.cli.agent:agent", "Watch over this node: look, tell, and act as told, every 30 seconds."),
+    "controller": ("registry.cli.controller:controller", "Mark the nodes of a Kubernetes cluster as decided."),
     "report": ("registry.cli.report:report", "Tell the server what a node carries and how its checks went."),
     "device": ("registry.cli.device:device", "What is known of a GPU or EFA, wherever it has been."),
     "node": ("registry.cli.node:node", "What is known of a node, and the ways out."),
@@ -33,6 +34,7 @@ OVER_HTTP = {
     "policy": ("registry.cli.policy:policy", "Which thresholds are in force."),
     "admission": ("registry.cli.admission:admission", "What would you say to these nodes and serials?"),
     "service": ("registry.cli.service:service", "Take note of what a restore lost, and admit nodes again."),
+    "webhook": ("registry.cli.webhook:webhook", "Who is told of events as they happen."),
     "events": ("registry.cli.events:events", "The whole history."),
 }
 ON_THE_SERVER = {

@@ -92,6 +92,12 @@ def test_other_addresses_of_databases_are_refused(url: str) -> None:
     assert "sqlite:////absolute/path" in faults(DATABASE_URL=url)["DATABASE_URL"]
 
 
+@pytest.mark.parametrize("way", ["uid", "label:", "label:a b", "providerid"])
+def test_other_ways_to_call_a_kubernetes_node_are_refused(way: str) -> None:
+    assert "label:KEY" in faults(NODE_NAME_FROM=way)["NODE_NAME_FROM"]
+    assert Settings.from_env({"PRATIQUE_NODE_NAME_FROM": "label:fleet/name"}).node_name_from == "label:fleet/name"
+
+
 def test_with_postgresql_both_keys_must_be_given() -> None:
     found = faults(DATABASE_URL="postgresql://db/x")
 
@@ -227,3 +233,13 @@ def test_an_address_that_nothing_can_be_sent_to_is_refused_and_not_told(url: str
 @pytest.mark.parametrize("url", ["http://10.0.0.1:8080", "https://[2001:db8::1]:443/in", "https://audit.example/a?b=c"])
 def test_an_address_of_the_web_is_taken(url: str) -> None:
     assert Settings.from_env({"PRATIQUE_CHECKPOINT_URL": url}).checkpoint_url == url
+
+
+def test_the_address_of_the_service_itself_is_one_of_the_web_without_a_last_slash() -> None:
+    assert Settings.from_env({"PRATIQUE_PUBLIC_URL": "https://pratique.example/"}).public_url == (
+        "https://pratique.example"
+    )
+    assert Settings.from_env({}).public_url is None
+    with pytest.raises(ConfigError, match="PRATIQUE_PUBLIC_URL") as refused:
+        Settings.from_env({"PRATIQUE_PUBLIC_URL": "https://user:secret@pratique.example"})
+    assert "secret" not in str(refused.value)

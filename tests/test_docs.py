@@ -16,7 +16,7 @@ import pytest
 
 from registry.admin.demo_server import RunningServer, Stage, start_server
 from tests.agent.machine import FakeMachine
-from tests.console import COMMAND, NEEDED, clean_environment, commands_of, make_tools, run_blocks, write_files
+from tests.commands import COMMAND, NEEDED, clean_environment, commands_of, make_tools, run_blocks, write_files
 from tests.postgres import Server, find_programs
 from tests.project import ROOT
 
@@ -34,7 +34,7 @@ needs_tools = pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason="the
 
 
 def test_there_is_a_page_for_each_reader() -> None:
-    assert set(PAGES) == {*ROLES, "administrator"}
+    assert set(PAGES) == {*ROLES, "administrator", "kubernetes"}
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -6,20 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from marshmallow import Schema, fields, validate
+from marshmallow import RAISE, Schema, fields, validate
 
 from api.schemas.fields import JsonSchema, OwnField
 
 
 def shape_schema(shape: Schema, *, is_nullable: bool = True) -> JsonSchema:
-    """Give the JSON Schema of a shape: its members, which of them are required, and no others.
+    """Give the JSON Schema of a shape: its members, which of them are required, and no others where it refuses them.
 
     A query has no null: there a member is left out.
     """
     fields_ = {field.data_key or name: field for name, field in shape.load_fields.items()}
     members = {name: _field_schema(field, is_nullable=is_nullable) for name, field in fields_.items()}
     required = [field.data_key or name for name, field in shape.load_fields.items() if field.required]
-    schema = obj(members, required=required, is_closed=True)
+    schema = obj(members, required=required, is_closed=shape.unknown == RAISE)
     return {**schema, "description": " ".join(shape.__doc__.split())} if shape.__doc__ else schema
 
 

@@ -81,6 +81,14 @@ class ReleaseShape(Shape):
     evidence = Evidence()
 
 
+class ReviewShape(Shape):
+    """`POST /v1/quarantines/{id}/review`."""
+
+    reason = reason()
+    review_at = Moment()
+    ticket = Text(REF_LENGTH)
+
+
 class ReleaseTargetsShape(Shape):
     """`POST /v1/quarantines/release`."""
 
@@ -91,4 +99,5 @@ class ReleaseTargetsShape(Shape):
 OPEN = OpenShape()
 IMPORT = ImportShape()
 RELEASE = ReleaseShape()
+REVIEW = ReviewShape()
 RELEASE_TARGETS = ReleaseTargetsShape()

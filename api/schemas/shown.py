@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from api.schemas.document import listed, nullable, obj
 from api.schemas.fields import JsonSchema
+from api.schemas.shown_history import COMPONENTS as OF_HISTORY
 from api.schemas.shown_job_failures import COMPONENTS as OF_JOB_FAILURES
 from api.schemas.shown_jobs import COMPONENTS as OF_JOBS
 from api.schemas.shown_repairs import COMPONENTS as OF_REPAIRS
+from api.schemas.shown_webhooks import COMPONENTS as OF_WEBHOOKS
 from api.schemas.simple import (
     ANY_OBJECT,
     COUNT,
     FLAG,
-    HASH,
     MAYBE,
     MAYBE_COUNT,
     MAYBE_TIME,
@@ -23,11 +24,9 @@ from api.schemas.simple import (
     ref,
     word,
 )
-from registry.domain.actors import ActorKind, SubjectKind
 from registry.domain.condition_shown import ConditionStatus
 from registry.domain.decision import Disposition, ReasonCode
 from registry.domain.errors import PROBLEM_CODES
-from registry.domain.events import EventType
 from registry.domain.failures import Effect
 from registry.domain.node_status import NodeStatus
 from registry.domain.passes import Because
@@ -155,6 +154,7 @@ _KNOWN_IDENTIFIER = obj(
 _PLACEMENT = obj(
     {"node": TEXT, "slot": MAYBE, "since": TIME, "until": MAYBE_TIME, "ended_by": MAYBE, "missing_since": MAYBE_TIME}
 )
+_NOTE = obj({"id": TEXT, "device": TEXT, "text": TEXT, "noted_by": TEXT, "noted_at": TIME})
 
 _QUARANTINE = obj(
     {
@@ -227,36 +227,6 @@ _CONFLICT = obj(
     }
 )
 
-_EVENT = obj(
-    {
-        "sequence": {"type": "integer", "minimum": 1},
-        "at": TIME,
-        "type": word(EventType),
-        "actor": obj({"kind": word(ActorKind), "name": TEXT}),
-        "subjects": listed(obj({"kind": word(SubjectKind), "id": TEXT, "ordinal": {"type": "integer", "minimum": 1}})),
-        "data": ANY_OBJECT,
-        "prev_hash": HASH,
-        "hash": HASH,
-    }
-)
-_PROOF = obj({"size": COUNT, "path": listed(HASH)})
-_EVENT["properties"]["proof"] = {
-    "description": "Only where it is asked for; null for an entry that the checkpoint does not cover.",
-    "anyOf": [_PROOF, {"type": "null"}],
-}
-
-_CHECKPOINT = obj(
-    {
-        "sequence": COUNT,
-        "hash": HASH,
-        "root": HASH,
-        "signed_at": TIME,
-        "key": {**HASH, "description": "The Ed25519 public key."},
-        "signature": {"type": "string", "pattern": "^[0-9a-f]{128}$"},
-    }
-)
-_CHECKPOINT["properties"]["proof"] = {**_PROOF, "description": "Only where it is asked for."}
-
 _TOKEN_FIELDS = {
     "id": TEXT,
     "role": word(Role),
@@ -325,8 +295,10 @@ COMPONENTS: dict[str, JsonSchema] = {
             "identifiers": listed(_KNOWN_IDENTIFIER),
             "placements": listed(_PLACEMENT),
             "quarantines": listed(ref("Quarantine")),
+            "notes": listed(_NOTE),
         }
     ),
+    "Note": _NOTE,
     "Quarantine": _QUARANTINE,
     "Opened": _outcome("opened", "already_open", "refused", target=ANY_OBJECT, quarantine=ref("Quarantine")),
     "Imported": _outcome(
@@ -339,7 +311,6 @@ COMPONENTS: dict[str, JsonSchema] = {
     "Failure": _FAILURE,
     "Recorded": _outcome("recorded", "already_recorded", "refused", failure_id=TEXT, failure=ref("Failure")),
     "Conflict": _CONFLICT,
-    "Event": _EVENT,
     "Profile": obj(
         {
             "name": TEXT,
@@ -362,19 +333,6 @@ COMPONENTS: dict[str, JsonSchema] = {
     },
     "Token": obj(_TOKEN_FIELDS),
     "NewToken": obj({**_TOKEN_FIELDS, "token": {**MAYBE, "description": "Shown once; null when replayed."}}),
-    "Verified": obj(
-        {
-            "ok": FLAG,
-            "entries": COUNT,
-            "head_sequence": COUNT,
-            "head_hash": HASH,
-            "bad": {"type": ["integer", "null"]},
-            "reason": MAYBE,
-            "checkpoints": COUNT,
-            "next": {"type": ["integer", "null"]},
-        }
-    ),
-    "Checkpoint": _CHECKPOINT,
     "Ready": obj(
         {
             "status": word(("ok", "safe_mode", "not_ready")),
@@ -391,7 +349,9 @@ COMPONENTS: dict[str, JsonSchema] = {
     "Acknowledged": obj(
         {"safe_mode": FLAG, "acknowledged_at": TIME, "reason": TEXT, "lost": listed(_LOST)},
     ),
+    **OF_HISTORY,
     **OF_REPAIRS,
+    **OF_WEBHOOKS,
     **OF_JOBS,
     **OF_JOB_FAILURES,
     "Problem": _PROBLEM,

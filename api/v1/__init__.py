@@ -23,6 +23,7 @@ from api.v1 import (
     service,
     slo,
     tokens,
+    webhooks,
 )
 
 BLUEPRINTS = (
@@ -38,6 +39,7 @@ BLUEPRINTS = (
     job_failures.bp,
     jobs.bp,
     slo.bp,
+    webhooks.bp,
     events.bp,
     audit.bp,
     profiles.bp,

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from flask import Blueprint, Response, request
 
+from api.answers import CSV, NDJSON, begun
 from api.auth import READERS, require
 from api.context import database
 from api.contract import says
@@ -20,8 +19,6 @@ bp = Blueprint("events", __name__)
 FILTERS = frozenset({"sequence", "type", "actor", "device", "node", "quarantine", "since", "until"})
 WORDS: Words = {"type": EventType}
 """The values of the filters that have few."""
-NDJSON = "application/x-ndjson"
-CSV = "text/csv"
 LINES = {NDJSON: {"type": "string", "description": "One event a line."}, CSV: {"type": "string"}}
 
 
@@ -43,17 +40,5 @@ def stream() -> Response:
     """
     after = number(query({"after"}), "after", 0)
     if request.accept_mimetypes.best_match([NDJSON, CSV]) == CSV:
-        return Response(_begun(export.export_csv(database(), after=after)), content_type=f"{CSV}; charset=utf-8")
-    return Response(_begun(export.export_events(database(), after=after)), content_type=NDJSON)
-
-
-def _begun(pieces: Iterator[str]) -> Iterator[str]:
-    """Read the first piece before the status is sent, so that a store that cannot answer is still a 503."""
-    first = next(pieces, None)
-
-    def rest() -> Iterator[str]:
-        if first is not None:
-            yield first
-            yield from pieces
-
-    return rest()
+        return Response(begun(export.export_csv(database(), after=after)), content_type=f"{CSV}; charset=utf-8")
+    return Response(begun(export.export_events(database(), after=after)), content_type=NDJSON)

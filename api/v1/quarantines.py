@@ -14,11 +14,12 @@ from api.context import actor, caller, database, now
 from api.contract import says
 from api.errors import AllRefused
 from api.pagination import Words, flag, listing, page_answer, query
-from api.schemas.quarantines import OPEN, RELEASE, RELEASE_TARGETS
+from api.schemas.quarantines import OPEN, RELEASE, RELEASE_TARGETS, REVIEW
 from api.schemas.shown import items, page, ref
+from registry.domain.hold_review import Review
 from registry.domain.quarantine import HoldMatch, HoldState, ReleasePolicy, Scope, TargetKind
 from registry.domain.roles import Role
-from registry.services import quarantine
+from registry.services import quarantine, reviewing
 from registry.services.quarantine import OpenQuarantines
 
 bp = Blueprint("quarantines", __name__)
@@ -72,6 +73,22 @@ def show(quarantine_id: str) -> Response:
     """Show one hold."""
     query(())
     return answer(quarantine.show_quarantine(database(), quarantine_id, now=now()))
+
+
+@bp.post("/quarantines/<quarantine_id>/review")
+@says(
+    {200: ref("Quarantine")},
+    problems=("not_open",),
+    example={"reason": "the maker asks for another diagnostic", "ticket": "RMA-7"},
+    is_change=True,
+)
+@require(Role.OPERATOR)
+@body(REVIEW)
+def review(data: dict[str, Any], quarantine_id: str) -> Response:
+    """Look at a hold again, which goes on: set when to look next, a ticket, or both."""
+    query(())
+    told = Review(data["reason"], data.get("review_at"), data.get("ticket"))
+    return change(lambda: (200, reviewing.review_quarantine(database(), quarantine_id, told, actor=actor(), now=now())))
 
 
 @bp.post("/quarantines/<quarantine_id>/release")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import re
 import socket
-import ssl
 
 import click
 
@@ -17,19 +16,6 @@ def is_address(text: str) -> bool:
     """Tell whether `text` is HOST:PORT with a port that exists."""
     found = _BIND.fullmatch(text)
     return found is not None and int(found["port"]) <= 65535
-
-
-def check_certificate(cert: str, key: str) -> None:
-    """Load a certificate with its key, as the server will. Raises click.UsageError with what is wrong."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        # A key with a password would ask for it in every process; an empty one opens none.
-        context.load_cert_chain(cert, key, password="")
-    except ssl.SSLError as error:
-        reason = (error.reason or "neither is PEM").lower().replace("_", " ")
-        raise click.UsageError(f"The certificate {cert} and the key {key} cannot be used: {reason}.") from error
-    except OSError as error:
-        raise click.UsageError(f"The certificate {cert} or the key {key} cannot be read: {error.strerror}.") from error
 
 
 def check_free(bind: str) -> None:

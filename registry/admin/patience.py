@@ -20,6 +20,8 @@ from gunicorn.http.unreader import SocketUnreader
 from gunicorn.sock import ssl_wrap_socket
 from gunicorn.workers.gthread import TConn
 
+from registry.store.floor import given_back
+
 HEAD_SECONDS = 10.0
 """From a connection, or the first byte of a further request, to the end of the request's head; TLS is part of it."""
 
@@ -42,6 +44,7 @@ LINGER_BYTES = 64 * 1024
 """How much of an unwanted body is thrown away after the answer."""
 
 _END_OF_HEAD = b"\r\n\r\n"
+_NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class PatientReader(SocketUnreader):  # type: ignore[misc]  # gunicorn ships no types
@@ -60,13 +63,22 @@ class PatientReader(SocketUnreader):  # type: ignore[misc]  # gunicorn ships no 
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError(errno.ECONNRESET, "the client took too long")
-        self.sock.settimeout(min(left, SILENCE_SECONDS))
         try:
+            self.sock.settimeout(0)
             piece: bytes = super().chunk(size_hint)
-        except TimeoutError:
-            raise TimeoutError(errno.ECONNRESET, "the client fell silent") from None
+        except _NOT_YET:
+            return self._wait_for_chunk(size_hint, min(left, SILENCE_SECONDS))
         finally:
             self.sock.settimeout(ANSWER_SECONDS)
+        return piece
+
+    def _wait_for_chunk(self, size_hint: int | None, seconds: float) -> bytes:
+        self.sock.settimeout(seconds)
+        try:
+            with given_back():
+                piece: bytes = super().chunk(size_hint)
+        except TimeoutError:
+            raise TimeoutError(errno.ECONNRESET, "the client fell silent") from None
         return piece
 
 

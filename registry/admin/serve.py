@@ -20,10 +20,11 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.util import import_app
 
 from registry.admin import metrics_folder
+from registry.admin.certificate import Certificate, CertificateUnusable
 from registry.admin.ground import open_ready, read_settings, utc_now
-from registry.admin.listening import check_certificate, check_free, is_address
+from registry.admin.listening import check_free, is_address
 from registry.admin.logs import ServerLog, leave_out_of_records, log_settings
-from registry.admin.worker import Worker
+from registry.admin.worker import OneByOne, Worker
 from registry.config import ConfigError, Settings
 from registry.services import safe_mode
 from registry.services.outside import outside_checkpoints
@@ -36,6 +37,9 @@ log = logging.getLogger(__name__)
 APPLICATION = "api.wsgi:application"
 BACKGROUND = "api.background"
 """The module whose `start(application)` sets going what a worker does between requests: the sign of life, sweeps."""
+
+METRICS = "api.metrics"
+"""The module whose `note_expiry(moment)` shows until when the certificate holds. Imported once its folder is made."""
 
 BACKGROUND_STOP_SECONDS = 2.0
 """How long a worker that ends waits for that; another takes over later if it takes longer."""
@@ -104,15 +108,14 @@ def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: 
     """Answer HTTP. Prints one line with the address as soon as it listens; SIGTERM lets running requests end.
 
     Refuses to start while migrations are pending, while the guards of the history are missing, with other keys than
-    those the database was made with, and while the database is restored. SIGHUP reads certificate, key and policy file
-    again and drops no request.
+    those the database was made with, and while the database is restored. A new certificate and key are taken from
+    their files as soon as they are there; SIGHUP reads the policy file again. Neither drops a request.
     """
     if not is_address(bind):
         raise click.BadParameter(f"{bind!r} is no HOST:PORT", param_hint="--bind")
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key go together.")
-    if tls_cert is not None and tls_key is not None:
-        check_certificate(tls_cert, tls_key)
+    certificate = load_certificate(tls_cert, tls_key)
     settings = read_settings()
     binds = [bind, settings.metrics_bind] if settings.metrics_bind else [bind]
     for one in binds:
@@ -130,7 +133,32 @@ def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: 
     metrics_folder.make(SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
     given = {"bind": binds, "workers": workers, "threads": threads, "loglevel": settings.log_level}
     given["logconfig_dict"] = logs
-    Server({**given, **fixed_settings(), "certfile": tls_cert, "keyfile": tls_key}).run()
+    Server({**given, **fixed_settings(database.engine), **tls_settings(certificate)}).run()
+
+
+def load_certificate(cert: str | None, key: str | None) -> Certificate | None:
+    """Load the certificate where one is named. Raises click.UsageError with what is wrong."""
+    if cert is None or key is None:
+        return None
+    try:
+        return Certificate(cert, key, tell=lambda expires_at: import_module(METRICS).note_expiry(expires_at))
+    except CertificateUnusable as error:
+        raise click.UsageError(str(error)) from error
+
+
+def tls_settings(certificate: Certificate | None) -> dict[str, Any]:
+    """Give the settings that make gunicorn speak TLS with this certificate, or none."""
+    if certificate is None:
+        return {"post_worker_init": start_background}
+
+    def start(worker: Any) -> None:
+        # A new process may come long after the certificate was loaded: it looks before anybody knocks.
+        certificate.context(None, None)
+        certificate.tell_expiry()
+        start_background(worker)
+
+    cert, key = certificate.files
+    return {"certfile": cert, "keyfile": key, "ssl_context": certificate.context, "post_worker_init": start}
 
 
 def say_policy(settings: Settings) -> None:
@@ -164,13 +192,13 @@ def look_at_records(database: Database, settings: Settings) -> None:
             log.warning("%s Nobody is admitted until it is acknowledged.", safe_mode.describe(alarm))
 
 
-def fixed_settings() -> dict[str, Any]:
-    """Give the settings that nobody has to choose."""
+def fixed_settings(engine: str) -> dict[str, Any]:
+    """Give the settings that nobody has to choose, for the engine of the database."""
     return {
         "proc_name": "pratique",
         "logger_class": ServerLog,
         # A slow client holds neither a process nor, until its request's head is whole, a thread.
-        "worker_class": Worker,
+        "worker_class": OneByOne if engine == "sqlite" else Worker,
         # Loaded before anything listens: what cannot work is said at once. Connections are opened after the fork.
         "preload_app": True,
         "worker_tmp_dir": str(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None,
@@ -183,7 +211,6 @@ def fixed_settings() -> dict[str, Any]:
         "forwarded_allow_ips": "",
         "when_ready": announce,
         "on_exit": lambda _: metrics_folder.remove(),
-        "post_worker_init": start_background,
         "worker_exit": end_background,
     }
 
@@ -201,7 +228,7 @@ def start_background(worker: Any) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()  # what is loaded by now stays: it need not be looked through again and again
     gc.set_threshold(GARBAGE_AFTER)
-    worker.background = import_module(BACKGROUND).start(worker.wsgi)
+    worker.background = import_module(BACKGROUND).start(worker.app.wsgi())
 
 
 def end_background(_arbiter: Any, worker: Any) -> None:

@@ -12,6 +12,7 @@ import selectors
 import socket
 import time
 from collections import deque
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ from registry.admin.patience import (
     PatientConnection,
     problem,
 )
+from registry.store.floor import Floor, let_go
 
 LINGER_SECONDS = 2.0
 """How long a client may take to end its side, so that its last answer is not lost to a reset (RFC 9112, 9.6)."""
@@ -182,6 +184,34 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
             self.log.debug("the client did not take its error: %s", error)
         else:
             client.settimeout(ANSWER_SECONDS)
+
+
+class OneByOne(Worker):
+    """The same, where one request computes at a time: for SQLite, which computes in this very process.
+
+    PostgreSQL computes in others, for several requests at once, and each of a request's questions is a wait.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.floor = Floor()
+
+    def load_wsgi(self) -> None:
+        """Load the application; gunicorn calls this."""
+        self.wsgi = partial(_compute, self.app.wsgi())
+
+    def handle(self, conn: PatientConnection) -> Any:
+        """Read and answer one request, which has the floor until its answer is ready."""
+        with self.floor.held():
+            return super().handle(conn)
+
+
+def _compute(application: Callable[..., Iterable[bytes]], environ: Any, start_response: Any) -> Iterable[bytes]:
+    """Ask the application. Its answer is sent without the floor: a client takes its time, and an export takes long."""
+    try:
+        return application(environ, start_response)
+    finally:
+        let_go()
 
 
 class _Caught:

@@ -10,7 +10,7 @@ import click
 
 from registry.cli.confirm import confirmable, consent
 from registry.cli.connection import Session, speaks_http
-from registry.cli.kinds import Document, given
+from registry.cli.kinds import Document, Moment, given
 from registry.cli.lists import filtered, limited, show_list
 from registry.cli.output import print_facts, print_json, short_time
 from registry.cli.quarantine_import import import_
@@ -24,6 +24,7 @@ Examples:
   pratique quarantine import bad-serials.csv --reason "on the provider's list"
   pratique quarantine list --state open
   pratique quarantine release 0198c0de-... --reason "passed 24 h of burn-in"
+  pratique quarantine review 0198c0de-... --reason "the maker asks for a diagnostic" --ticket RMA-7
 """
 
 
@@ -93,6 +94,21 @@ def release(session: Session, quarantine_id: str | None, *, yes: bool, **options
     if "items" in answer:
         show_items(session, answer)
     elif session.is_json:
+        print_json(answer)
+    else:
+        print_facts(answer)
+
+
+@quarantine.command(epilog=EPILOG)
+@click.argument("quarantine_id", metavar="ID")
+@click.option("--reason", required=True, help="What was looked at, and why the hold goes on.")
+@click.option("--review-at", type=Moment(), help="When to look next.")
+@click.option("--ticket", help="The ticket that it goes under from now on.")
+@speaks_http
+def review(session: Session, quarantine_id: str, **options: Any) -> None:
+    """Note that the hold ID was looked at again and goes on, with a new date, a ticket, or both."""
+    answer = session.client.post("quarantines", quarantine_id, "review", body=given(**options))
+    if session.is_json:
         print_json(answer)
     else:
         print_facts(answer)

@@ -66,6 +66,8 @@ class SubjectKind(StrEnum):
     """A profile, by its name."""
     TOKEN = "token"  # noqa: S105 - a subject
     """A credential, by its public id."""
+    SUBSCRIPTION = "subscription"
+    """An address that is told of events, by our id."""
     SERVICE = "service"
     """The service, by the name `pratique`."""
 

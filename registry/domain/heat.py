@@ -105,6 +105,26 @@ def compare(gpus: Sequence[Gpu], since: Mapping[str, Times], policy: Policy, now
     return Verdict(tuple(results), hot)
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """How a GPU stands beside its neighbours: `above` their median by so many degrees; None when none compare."""
+
+    neighbours: int
+    median: float | None
+    above: float | None
+
+
+def beside(gpus: Sequence[Gpu], policy: Policy) -> dict[str, Beside]:
+    """Say of each GPU, by its key, how much hotter it is now than those neighbours that it can be compared with."""
+    looks = [look for gpu in gpus if (look := _look(gpu, policy)) is not None]
+    found = dict.fromkeys((gpu.key for gpu in gpus), Beside(0, None, None))
+    for look in looks:
+        if peers := _peers(look, looks, policy):
+            middle = _median(peers)
+            found[look.gpu.key] = Beside(len(peers), middle, look.celsius - middle)
+    return found
+
+
 _NEVER: Times = (None, None)
 
 

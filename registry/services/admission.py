@@ -223,10 +223,11 @@ def _unattached(snapshot: Snapshot, instance_id: str) -> tuple[Unattached, ...]:
 def preview(
     db: Database, candidates: Sequence[Mapping[str, Any]], *, policy: Policy, now: datetime
 ) -> list[dict[str, Any]]:
-    """Say of each candidate (a node, identifiers, or both) what would be decided. Writes nothing.
+    """Say of each candidate what would be decided: a node, identifiers, devices by our ids, or several. Writes nothing.
 
-    Identifiers alone are judged by the holds they meet: there are no passes to ask for. Those of a node nobody knows
-    are too, and where none is held the node is unknown.
+    Hardware alone is judged by the holds that it meets: there are no passes to ask for. That of a node nobody knows is
+    too, and where none is held the node is unknown. A `boot_id` beside a node asks about that boot: passes of another,
+    or of another machine that had the name, are none.
     """
     with db.read() as snapshot:
         return [_preview(snapshot, one, policy, now) for one in candidates]
@@ -235,9 +236,10 @@ def preview(
 def _preview(snapshot: Snapshot, candidate: Mapping[str, Any], policy: Policy, now: datetime) -> dict[str, Any]:
     name = candidate.get("node")
     asked = candidate.get("identifiers") or ()
-    met, withheld_here = _held_identifiers(snapshot, asked, now), _withheld_identifiers(snapshot, asked)
+    units = [*devices.get_devices(snapshot, candidate.get("devices") or ()).values(), *_units_named(snapshot, asked)]
+    met, withheld_here = _met(snapshot, asked, units, now), _withheld_on(snapshot, units)
     if name is not None:
-        facts = load_facts(snapshot, name, policy=policy, now=now)
+        facts = _in_boot(snapshot, load_facts(snapshot, name, policy=policy, now=now), candidate.get("boot_id"))
         if facts.is_known or not (met or withheld_here):
             known = {(one.hold_id, one.device.id) for one in facts.holds if one.device}
             more = tuple(one for one in met if one.device and (one.hold_id, one.device.id) not in known)
@@ -250,39 +252,49 @@ def _preview(snapshot: Snapshot, candidate: Mapping[str, Any], policy: Policy, n
     return decide_hardware(facts, policy=policy, policy_digest=policy.digest, sequence=sequence, now=now).to_json()
 
 
-def _units_named(snapshot: Snapshot, asked: Mapping[str, Any]) -> list[Device]:
+def _in_boot(snapshot: Snapshot, facts: NodeFacts, boot_id: str | None) -> NodeFacts:
+    if boot_id is None or not facts.is_known or nodes.is_current_boot(snapshot, facts.node, boot_id):
+        return facts
+    return replace(facts, have=0, last_counted_start=None)
+
+
+def _units_named(snapshot: Snapshot, asked: Iterable[Mapping[str, Any]]) -> list[Device]:
+    return [unit for one in asked for unit in _units_of(snapshot, one)]
+
+
+def _units_of(snapshot: Snapshot, asked: Mapping[str, Any]) -> list[Device]:
     found = devices.find_devices(snapshot, [usable_value(asked["type"], asked["value"])], type_=asked["type"])
     return [one for one in found if one.kind == asked["kind"] and asked.get("vendor") in (None, one.vendor)]
 
 
-def _withheld_identifiers(snapshot: Snapshot, asked: Iterable[Mapping[str, Any]]) -> tuple[Withheld, ...]:
+def _withheld_on(snapshot: Snapshot, units: Iterable[Device]) -> tuple[Withheld, ...]:
     found: dict[tuple[str, str], Withheld] = {}
-    for unit in (unit for one in asked for unit in _units_named(snapshot, one)):
+    for unit in units:
         ref = DeviceRef(unit.id, unit.kind, unit.serial, unit.uuid, None)
         for one in withheld.standing_on(snapshot, [("unit", unit.id), ("board", unit.board_id)]):
             found[one.id, unit.id] = _told(one, ref)
     return tuple(found.values())
 
 
-def _held_identifiers(snapshot: Snapshot, asked: Iterable[Mapping[str, Any]], now: datetime) -> tuple[HoldOn, ...]:
-    found: dict[tuple[str, str | None], HoldOn] = {}
+def _met(
+    snapshot: Snapshot, asked: Iterable[Mapping[str, Any]], units: Sequence[Device], now: datetime
+) -> tuple[HoldOn, ...]:
+    """The holds in force on these units, and those that wait for an identifier which is of none that is known."""
+    refs = {unit.id: DeviceRef(unit.id, unit.kind, unit.serial, unit.uuid, None) for unit in units}
+    met = {(hold_id, id_): refs[id_] for id_, ids in held_devices(snapshot, refs).items() for hold_id in ids}
     for one in asked:
-        value = usable_value(one["type"], one["value"])
-        vendor = one.get("vendor")
-        units = _units_named(snapshot, one)
-        refs = {unit.id: DeviceRef(unit.id, unit.kind, unit.serial, unit.uuid, None) for unit in units}
-        held = [(hold_id, refs[unit]) for unit, ids in held_devices(snapshot, refs).items() for hold_id in ids]
-        unseen = DeviceRef(
-            None, one["kind"], value if one["type"] == "serial" else None, value if one["type"] == "uuid" else None
-        )
-        vendors = (vendor, None) if vendor else (None,)
-        refs_asked = [identifier_ref(one["kind"], one["type"], value, v) for v in vendors]
-        waiting = holds.open_for_identifiers(snapshot, refs_asked)
-        held += [(hold_id, unseen) for ref in refs_asked for hold_id in waiting.get(ref, ()) if not units]
-        for record in holds.get_holds(snapshot, [hold_id for hold_id, _ in held]).values():
-            hold = record.hold
-            for hold_id, ref in held:
-                if hold_id == hold.id and is_in_force(hold, now):
-                    key = (hold.id, ref.id or value)
-                    found[key] = HoldOn(hold.id, ref, hold.owner, hold.reason, hold.opened_at, hold.match, hold.drain)
-    return tuple(found.values())
+        if _units_of(snapshot, one):
+            continue
+        kind, type_, vendor = one["kind"], one["type"], one.get("vendor")
+        value = usable_value(type_, one["value"])
+        waiting_for = [identifier_ref(kind, type_, value, v) for v in ((vendor, None) if vendor else (None,))]
+        unseen = DeviceRef(None, kind, value if type_ == "serial" else None, value if type_ == "uuid" else None)
+        for ids in holds.open_for_identifiers(snapshot, waiting_for).values():
+            met |= {(hold_id, value): unseen for hold_id in ids}
+    records = holds.get_holds(snapshot, [hold_id for hold_id, _ in met])
+    found = [(records[hold_id].hold, ref) for (hold_id, _), ref in met.items()]
+    return tuple(
+        HoldOn(hold.id, ref, hold.owner, hold.reason, hold.opened_at, hold.match, hold.drain)
+        for hold, ref in found
+        if is_in_force(hold, now)
+    )

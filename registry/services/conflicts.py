@@ -9,6 +9,7 @@ from typing import Any
 
 from registry.domain.actors import Actor
 from registry.domain.canonical import JSON
+from registry.domain.conflict_sides import IN_PLACE, OWN_BOARD, SAME
 from registry.domain.errors import FieldError, InvalidField, NotFound, NotOpen
 from registry.domain.events import Draft, EventType
 from registry.domain.identifiers import Identifier, identifiers_of, usable_module_id
@@ -25,14 +26,6 @@ from registry.store.conflicts import Conflict
 from registry.store.database import Database, Snapshot, Transaction
 from registry.store.devices import Device
 from registry.store.identities import insert_ruling
-
-SAME, DIFFERENT = "same_device", "different_devices"
-
-IN_PLACE = frozenset({ConflictRule.UUID_REPEATED, ConflictRule.TWO_NODES})
-"""Contradictions in which the print alone cannot tell: a ruling on them is for this slot of this instance only."""
-
-OWN_BOARD = frozenset({ConflictRule.TOO_MANY_UNITS, ConflictRule.SERIAL_ON_TWO_NODES, ConflictRule.TWO_NODES})
-"""Contradictions in which the serial cannot be the board's: the unit ruled different gets a board without it."""
 
 
 def list_conflicts(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
@@ -113,6 +106,7 @@ def _different(tx: Transaction, conflict: Conflict, units: list[Device], actor: 
     is_on_board = conflict.rule == ConflictRule.BOARD_TAKEN and units
     board_id = units[0].board_id if is_on_board else devices.insert_boards(tx, [(entry.kind, entry.vendor)])[0]
     device = devices.insert_devices(tx, [(board_id, entry, usable_module_id(entry.module_id))])[0]
+    devices.mark_detached(tx, device.id)  # until the next list places it
     known = devices.identifiers_known(tx, [device])[device.id]
     new: list[tuple[Identifier, Device]] = []
     taught: list[JSON] = []

@@ -10,12 +10,16 @@ from typing import Any
 from registry.domain.errors import NotFound
 from registry.domain.identifiers import normalise_slot
 from registry.domain.times import rfc3339, rfc3339_or_none
+from registry.services import notes
 from registry.services.holding import PLACE_WARNING, shown
 from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.targets import find_units, forms_of, get_unit, of_unit
-from registry.store import devices, holds, placements, search
+from registry.store import device_past, devices, holds, placements, search
 from registry.store.database import Database, Snapshot
 from registry.store.devices import Device
+
+NOTES_MAX = 50
+"""How many notes are shown with a device, the newest ones; the history has them all."""
 
 
 def list_devices(db: Database, filters: Mapping[str, str], page: PageRequest, *, now: datetime) -> Page:
@@ -70,19 +74,11 @@ def _page(snapshot: Snapshot, device: Device, now: datetime) -> dict[str, Any]:
     history = placements.of_device(snapshot, device.id)
     here = next((one for one in history if one.until_at is None), None)
     state = search.states_of(snapshot, [device.id], now)[device.id]
-    siblings = [one.id for one in devices.devices_of_boards(snapshot, [device.board_id]) if one.id != device.id]
     binds = [("unit", device.id), ("board", device.board_id)]
     ids = [one for group in holds.open_on(snapshot, binds).values() for one in group]
-    is_placed_only = of_unit(snapshot, device, None).match == "place"
     return {
         **summary(device, state, here.node if here else None, here.slot if here else None),
-        "match": "place" if is_placed_only else "hardware",
-        "warnings": [{"code": "place_only", "message": PLACE_WARNING}] if is_placed_only else [],
-        "siblings": siblings,
-        "identifiers": [
-            {**one, "first_seen_at": rfc3339(one["first_seen_at"])}
-            for one in devices.list_identifiers(snapshot, device)
-        ],
+        **known_of(snapshot, device),
         "placements": [
             {
                 "node": one.node,
@@ -95,6 +91,22 @@ def _page(snapshot: Snapshot, device: Device, now: datetime) -> dict[str, Any]:
             for one in history
         ],
         "quarantines": [shown(snapshot, one, now) for one in holds.get_holds(snapshot, ids).values()],
+        "notes": [notes.shown(one) for one in device_past.list_notes(snapshot, device.id, NOTES_MAX)],
+    }
+
+
+def known_of(snapshot: Snapshot, device: Device) -> dict[str, Any]:
+    """Tell by what a unit is known: its identifiers, the units of its board, and whether it is known by place alone."""
+    siblings = [one.id for one in devices.devices_of_boards(snapshot, [device.board_id]) if one.id != device.id]
+    is_placed_only = of_unit(snapshot, device, None).match == "place"
+    return {
+        "match": "place" if is_placed_only else "hardware",
+        "warnings": [{"code": "place_only", "message": PLACE_WARNING}] if is_placed_only else [],
+        "siblings": siblings,
+        "identifiers": [
+            {**one, "first_seen_at": rfc3339(one["first_seen_at"])}
+            for one in devices.list_identifiers(snapshot, device)
+        ],
     }
 
 

@@ -39,7 +39,13 @@ def node_history(db: Database, name: str, filters: Mapping[str, str], page: Page
         return _page(snapshot, page, subjects=[(SubjectKind.NODE, name)], **_asked(filters))
 
 
-def list_events(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
+def list_events(
+    db: Database,
+    filters: Mapping[str, str],
+    page: PageRequest,
+    *,
+    show: Callable[[Event], dict[str, Any]] = Event.to_json,
+) -> Page:
     """Return events by sequence, type, actor (`kind:name`), device, node, hold and time. Raises InvalidField, NotFound.
 
     Those of a stretch of time, or of an actor, come in the order of times; all others in the order of sequences.
@@ -52,7 +58,7 @@ def list_events(db: Database, filters: Mapping[str, str], page: PageRequest) -> 
         for kind in (SubjectKind.NODE, SubjectKind.QUARANTINE):
             about += [[(kind, filters[kind])]] if kind in filters else []
         subjects = about[0] if about else None
-        found = _page(snapshot, page, subjects=subjects, **asked)
+        found = _page(snapshot, page, subjects=subjects, show=show, **asked)
     return Page([one for one in found.items if all(_is_about(one, others) for others in about[1:])], found.next)
 
 

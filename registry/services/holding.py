@@ -72,7 +72,7 @@ def lay(
         target.units,
         where,
         actor,
-        {"target": dict(asked), "evidence": _text(evidence)},
+        {"target": dict(asked), "evidence": evidence_text(evidence)},
     )
     return record
 
@@ -113,7 +113,7 @@ def end(tx: Transaction, record: HoldRecord, *, reason: str, actor: Actor, evide
         units,
         where,
         actor,
-        {"why": reason.strip(), "proof": _text(evidence)},
+        {"why": reason.strip(), "proof": evidence_text(evidence)},
     )
     if actor.kind is ActorKind.OPERATOR:
         for name in where:
@@ -199,7 +199,7 @@ def _identifiers(record: HoldRecord, units: Sequence[Device]) -> list[dict[str, 
     return [one for at, one in enumerate(found) if one not in found[:at]]
 
 
-def _text(evidence: Any) -> str | None:
+def evidence_text(evidence: Any) -> str | None:
     """Write evidence as JSON text: history holds no floats, and what somebody sent may."""
     return None if evidence is None else json.dumps(evidence, sort_keys=True)
 

@@ -19,6 +19,7 @@ from registry.domain.times import rfc3339, rfc3339_or_none
 from registry.services import disputes, passes
 from registry.services.admission import decide_on, load_facts
 from registry.services.condition_news import end_conditions
+from registry.services.gauges import heard_since
 from registry.services.listing import close_all
 from registry.services.pages import Page, PageRequest, slice_of
 from registry.services.subjects import of_devices, told
@@ -29,8 +30,8 @@ from registry.store.maintenance import insert_maintenance
 from registry.store.nodes import Node, NodeState
 from registry.store.profiles import Waiver
 
-LOOKED_AT_MAX = 500
-"""Nodes whose state is judged for one page by state, so that a request ends soon in a fleet of any size."""
+LOOKED_AT_MAX = 1000
+"""Nodes whose state is judged for one page by state, a tenth of a second's work: a request ends soon in any fleet."""
 
 OVERDUE = "its time is over"
 """Why maintenance ended that nobody ended."""
@@ -46,10 +47,12 @@ def list_nodes(db: Database, filters: Mapping[str, str], page: PageRequest, *, p
     part = replace(slice_of(page), limit=LOOKED_AT_MAX if state else page.limit)
     found: list[dict[str, Any]] = []
     with db.read() as snapshot:
-        rows = search.list_nodes(snapshot, wanted, part)
+        silent_since = heard_since(snapshot, policy, now) if state == NodeStatus.STALE else None
+        may_drain = state == NodeStatus.DRAINING
+        rows = search.list_nodes(snapshot, wanted, part, silent_since=silent_since, may_drain=may_drain)
         for at, (id_, name) in enumerate(rows[: part.limit], start=1):
-            shown = _shown(snapshot, name, policy, now)
-            found += [shown] if state in (None, shown["state"]) else []
+            if state is None or _state_of(snapshot, name, policy, now) == state:
+                found.append(_shown(snapshot, name, policy, now))
             if at < len(rows) and (at == part.limit or len(found) == page.limit):
                 return Page(found, id_)
     return Page(found, None)
@@ -60,6 +63,15 @@ def _narrow(state: str | None, now: datetime) -> dict[str, str]:
     if state == NodeStatus.RETIRED:
         return {"retired_at": "1970-01-01T00:00:00Z.."}
     return {"maintenance_until": f"{rfc3339(now)}.."} if state == NodeStatus.MAINTENANCE else {}
+
+
+def _state_of(snapshot: Snapshot, name: str, policy: Policy, now: datetime) -> str:
+    """Judge where a node stands, and read no more of it than that takes: most are looked at in vain."""
+    facts = load_facts(snapshot, name, policy=policy, now=now)
+    if not facts.is_known:
+        return str(_shown(snapshot, name, policy, now)["state"])
+    decision = decide_on(snapshot, facts, policy=policy, now=now)
+    return node_status(decision, is_retired=False, maintenance_until=facts.maintenance_until, now=now)
 
 
 def show_node(db: Database, name: str, *, policy: Policy, now: datetime) -> dict[str, Any]:

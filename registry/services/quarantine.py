@@ -281,14 +281,14 @@ def list_quarantines(db: Database, filters: Mapping[str, str], page: PageRequest
             units = find_units(snapshot, filters["device"])
             bound = [pair for one in units for pair in (("unit", one.id), ("board", one.board_id))]
         if "node" in filters:
-            on_node = _bound_to_node(snapshot, filters["node"])
+            on_node = bound_to_node(snapshot, filters["node"])
             bound = on_node if bound is None else [one for one in bound if one in on_node]
         rows = search.list_holds(snapshot, wanted, slice_of(page), now, bound=bound)
         return page_of(rows, page, lambda one: str(one.hold.id), lambda one: shown(snapshot, one, now))
 
 
-def _bound_to_node(snapshot: Snapshot, name: str) -> list[tuple[str, str]]:
-    """The machine under its name, and everything placed on it now."""
+def bound_to_node(snapshot: Snapshot, name: str) -> list[tuple[str, str]]:
+    """Return what a hold may bind to meet a node: the machine under its name, and everything placed on it now."""
     node = nodes.find_node(snapshot, name)
     state = nodes.find_state(snapshot, node.id) if node else None
     if state is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""May a document leave for this address, and did it arrive? One POST to an address that was looked at before.
+"""May a document leave for this address, and what was answered? One POST to an address that was looked at before.
 
 The name is resolved once, and what is connected to is what was looked at, so that a name which answers differently the
 second time changes nothing. Redirects are not followed: any answer but 2xx is a refusal.
@@ -11,7 +11,8 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -20,6 +21,11 @@ TIMEOUT_SECONDS = 10.0
 
 STATUS_LINE_BYTES = 512
 """More than any status line needs that a machine wrote."""
+
+HEAD_BYTES = 16 * 1024
+"""How much of an answer's head is looked through for `Retry-After`."""
+
+JSON_TYPE = {"Content-Type": "application/json"}
 
 METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
 """A public address behind which each machine of Azure finds what is its own:
@@ -35,6 +41,19 @@ Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
 
 class NotSent(Exception):
     """A document was not taken. The reason names no more of the address than its host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was answered. `retry_after` is that header as it came, looked for where something went wrong."""
+
+    status: int
+    retry_after: str | None = None
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the document arrived: 2xx."""
+        return 200 <= self.status < 300
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -58,24 +77,40 @@ def post(
 
     `allowed` are hosts and networks that may be sent to although they are not of the public internet.
     """
+    answer = send(url, body, JSON_TYPE, allowed=allowed, resolve=resolve, timeout_seconds=timeout_seconds)
+    if not answer.is_taken:
+        raise NotSent(f"{urlsplit(url).hostname} answered {answer.status}")
+
+
+def send(
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    allowed: Sequence[str] = (),
+    resolve: Resolve = resolve,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> Answer:
+    """Send a document and return what was answered. Raises NotSent when nothing was, or the address is refused.
+
+    `headers` are ours, of one line each; none of them is about the connection.
+    """
     parts = urlsplit(url)
     host = parts.hostname or ""
     is_tls = parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
     address = choose(host, resolve(host, port), allowed)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    request = _request(parts.netloc, target, headers, body)
     deadline = time.monotonic() + timeout_seconds
     try:
         with socket.create_connection((address, port), timeout=timeout_seconds) as plain:
-            if is_tls:
-                context = ssl.create_default_context()
-                with context.wrap_socket(plain, server_hostname=host) as secured:
-                    status = _exchange(secured, _request(parts.netloc, parts.path, parts.query, body), deadline)
-            else:
-                status = _exchange(plain, _request(parts.netloc, parts.path, parts.query, body), deadline)
+            if not is_tls:
+                return _exchange(plain, request, deadline)
+            with ssl.create_default_context().wrap_socket(plain, server_hostname=host) as secured:
+                return _exchange(secured, request, deadline)
     except OSError as error:  # what TLS raises is one, too
         raise NotSent(f"{host} cannot be reached: {error}") from error
-    if not 200 <= status < 300:
-        raise NotSent(f"{host} answered {status}")
 
 
 def choose(host: str, addresses: Sequence[str], allowed: Sequence[str]) -> str:
@@ -118,27 +153,48 @@ def network_of(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | Non
         return None
 
 
-def _request(netloc: str, path: str, query: str, body: bytes) -> bytes:
-    target = (path or "/") + (f"?{query}" if query else "")
+def _request(netloc: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     head = (
-        f"POST {target} HTTP/1.1\r\nHost: {netloc}\r\nUser-Agent: pratique\r\nContent-Type: application/json\r\n"
+        f"POST {target} HTTP/1.1\r\nHost: {netloc}\r\nUser-Agent: pratique\r\n{told}"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode("ascii") + body
 
 
-def _exchange(connection: socket.socket, request: bytes, deadline: float) -> int:
-    """Send a request and read the status, whatever comes after it. Raises OSError, TimeoutError among them."""
+def _exchange(connection: socket.socket, request: bytes, deadline: float) -> Answer:
+    """Send a request and read the status, whatever comes after it. Raises OSError, TimeoutError among them.
+
+    Of an answer that is not yes the rest of the head is read, too.
+    """
     connection.settimeout(max(deadline - time.monotonic(), 0.001))
     connection.sendall(request)
-    received = b""
-    while b"\r\n" not in received and len(received) < STATUS_LINE_BYTES:
+    received = _read_until(b"\r\n", connection, b"", STATUS_LINE_BYTES, deadline)
+    version, _, rest = received.partition(b" ")
+    if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
+        raise OSError("no answer of HTTP")
+    answer = Answer(int(rest[:3]))
+    if answer.is_taken:
+        return answer
+    head = _read_until(b"\r\n\r\n", connection, received, HEAD_BYTES, deadline).partition(b"\r\n\r\n")[0]
+    return Answer(answer.status, _header(head, b"retry-after"))
+
+
+def _read_until(end: bytes, connection: socket.socket, received: bytes, most: int, deadline: float) -> bytes:
+    """Read until something comes, the other side ends, or it is too much. Raises OSError."""
+    while end not in received and len(received) < most:
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
         piece = connection.recv(STATUS_LINE_BYTES)
         if not piece:
             break
         received += piece
-    version, _, rest = received.partition(b" ")
-    if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
-        raise OSError("no answer of HTTP")
-    return int(rest[:3])
+    return received
+
+
+def _header(head: bytes, name: bytes) -> str | None:
+    """Return a header of an answer's head as it came."""
+    for line in head.split(b"\r\n")[1:]:
+        called, _, value = line.partition(b":")
+        if called.strip().lower() == name:
+            return value.strip().decode("ascii", "replace")
+    return None

@@ -142,6 +142,17 @@ def authenticate(db: Database, secret: str, pepper: bytes) -> Caller:
     return Caller(row.id, row.role, row.name, row.node, row.provider_id, row.profile)
 
 
+def recall(db: Database, token_id: str) -> Caller:
+    """Return whoever signed in with this token before. One indexed read, as often as it is asked.
+
+    Raises Unauthenticated when the token is revoked by now.
+    """
+    row = db.look(lambda snapshot: store.find_token(snapshot, token_id))
+    if row is None or row.revoked_at is not None:
+        raise Unauthenticated("the token of this session is revoked: sign in with another")
+    return Caller(row.id, row.role, row.name, row.node, row.provider_id, row.profile)
+
+
 def list_tokens(db: Database) -> list[TokenView]:
     """Return all tokens, the newest first, revoked ones too."""
     with db.read() as snapshot:

@@ -21,6 +21,7 @@ from registry.store.engines import (
     sqlite_gate,
     sqlite_path,
 )
+from registry.store.floor import given_back
 from registry.store.group import WriterGroup
 from registry.store.snapshots import Row, Snapshot, Transaction
 from registry.store.values import from_micros, new_id, to_micros
@@ -153,7 +154,7 @@ class Database:
     def _share(self, now: datetime) -> Iterator[Transaction]:
         """A part of a transaction that other threads of this process may have parts of, too."""
         running = self._running
-        with self._group.part() as connection:
+        with given_back(), self._group.part() as connection:
             try:
                 running.current = transaction = Transaction(self.engine, connection, now)
                 yield transaction

@@ -109,6 +109,29 @@ def find_devices(snapshot: Snapshot, values: Iterable[str], *, type_: str | None
     return sorted(found.values(), key=lambda one: one.id)
 
 
+def devices_named(snapshot: Snapshot, values: Iterable[str]) -> dict[str, list[Device]]:
+    """Return what `find_devices` would for each of these values that names a unit."""
+    wanted = set(values)
+    found = {id_: [unit] for id_, unit in get_devices(snapshot, wanted).items()}
+    rows = list(
+        in_chunks(
+            snapshot,
+            lambda marks: (
+                f"SELECT value, board_id, device_id FROM identifier WHERE is_naming = 1 AND value IN ({marks})"
+            ),
+            wanted,
+        )
+    )
+    units = get_devices(snapshot, [device for _, _, device in rows if device])
+    of_board: dict[str, list[Device]] = defaultdict(list)
+    for one in devices_of_boards(snapshot, [board for _, board, device in rows if not device]):
+        of_board[one.board_id].append(one)
+    for value, board, device in rows:
+        known = found.setdefault(value, [])
+        known += [one for one in ([units[device]] if device else of_board[board]) if one not in known]
+    return found
+
+
 def find_devices_by_slice(snapshot: Snapshot, name: str) -> list[Device]:
     """Return the GPUs whose list showed a MIG slice of this name."""
     rows = snapshot.all("SELECT device_id FROM identifier WHERE type = 'slice' AND value = ?", (name,))
@@ -163,6 +186,19 @@ def change_device(tx: Transaction, device: Device, **attributes: Any) -> Device:
     values = [_column(name, value) for name, value in attributes.items()]
     tx.execute(f"UPDATE device SET {columns} WHERE id = ?", (*values, device.id))
     return replace(device, **attributes)
+
+
+def mark_detached(tx: Transaction, device_id: str) -> None:
+    """Keep in mind that a unit is in no node, so that the few are found without a look at all places."""
+    tx.execute("UPDATE device SET is_detached = 1 WHERE id = ?", (device_id,))
+
+
+def mark_attached(tx: Transaction, device_ids: Iterable[str]) -> None:
+    """Keep in mind that units are in a node. Most were in one before, or are new, and are not written."""
+    marked = in_chunks(tx, lambda marks: f"SELECT id FROM device WHERE is_detached = 1 AND id IN ({marks})", device_ids)
+    changed = [(row[0],) for row in marked]
+    if changed:
+        tx.many("UPDATE device SET is_detached = 0 WHERE id = ?", changed)
 
 
 def _column(name: str, value: Any) -> Any:

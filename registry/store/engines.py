@@ -7,7 +7,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ import peewee
 import psycopg
 
 from registry.domain.errors import InvalidField, StoreUnavailable
+from registry.store.floor import given_back
 
 sqlite: Final[Any] = peewee.sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed and newer
 """The SQLite library that peewee chose: every file here must use the same one."""
@@ -249,29 +250,43 @@ class WriterQueue:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for our turn and keep it.
+        """Wait for our turn and keep it. Who has to wait gives the floor back until it is over.
 
         Raises StoreUnavailable when the other threads take too long, or the file cannot be made.
         """
-        if not self._threads.acquire(timeout=BUSY_MILLISECONDS / 1000):
-            raise StoreUnavailable("the database is busy: other writers of this process do not finish")
-        try:
-            descriptor = self._lock()
+        is_ours = self._take(is_patient=False)
+        with nullcontext() if is_ours else given_back():
+            if not is_ours and not self._take(is_patient=True):
+                raise StoreUnavailable("the database is busy: other writers of this process do not finish")
             try:
                 yield
             finally:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-        finally:
-            self._threads.release()
+                if self._descriptor is not None:
+                    fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+                self._threads.release()
 
-    def _lock(self) -> int:
+    def _take(self, *, is_patient: bool) -> bool:
+        """Take our turn, at once or not at all unless we are patient. Raises StoreUnavailable."""
+        if not self._threads.acquire(timeout=BUSY_MILLISECONDS / 1000 if is_patient else 0):
+            return False
+        is_ours = False
+        try:
+            is_ours = self._lock(0 if is_patient else fcntl.LOCK_NB)
+        finally:
+            if not is_ours:
+                self._threads.release()
+        return is_ours
+
+    def _lock(self, how: int) -> bool:
         try:
             if self._descriptor is None:
                 self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | how)
+        except BlockingIOError:
+            return False
         except OSError as error:
             raise StoreUnavailable(f"the database cannot be locked: {error}") from error
-        return self._descriptor
+        return True
 
     def close(self) -> None:
         """Let go of the file. In a forked child this keeps a lock of the parent from outliving the parent."""

@@ -21,6 +21,9 @@ ACTOR = {
 }
 """The beginning of a body, which is its actor, in the very words of the index `event_actor`."""
 
+SEQUENCES_AT_ONCE = 500
+"""How many events one query asks for by their sequences."""
+
 _COLUMNS = "e.sequence, e.at, e.type, e.body, e.prev_hash, e.hash"
 _ALL = f"SELECT {_COLUMNS} FROM event e"
 # A subject's own entries are walked, never the history beside them: SQLite keeps to the order of a CROSS JOIN.
@@ -67,6 +70,31 @@ def page_events(  # noqa: PLR0913 - one argument for each filter of the history
             found[row[0]] = row
     rows = sorted(found.values(), key=lambda row: (row[1] if is_by_time else 0, row[0]), reverse=newest_first)
     return [_event(row) for row in rows[:limit]]
+
+
+def next_rows(snapshot: Snapshot, after: int, limit: int) -> list[Row]:
+    """Return at most `limit` entries after a sequence, oldest first, for `read_row`: sequence, time, type, and more.
+
+    Whoever wants few of them looks at the type first: reading a body is what costs.
+    """
+    return snapshot.all(f"{_ALL} WHERE e.sequence > ? ORDER BY e.sequence LIMIT ?", (after, limit))
+
+
+def read_row(row: Row) -> Event | None:
+    """Make an event of an entry; None of one that somebody has edited, as whoever verifies the chain finds."""
+    try:
+        return _event(row)
+    except (ValueError, OverflowError, TypeError):
+        return None
+
+
+def get_events(snapshot: Snapshot, sequences: Sequence[int]) -> dict[int, Event]:
+    """Return the events of these sequences that can be read."""
+    rows: list[Row] = []
+    for start in range(0, len(sequences), SEQUENCES_AT_ONCE):
+        part = sequences[start : start + SEQUENCES_AT_ONCE]
+        rows += snapshot.all(f"{_ALL} WHERE e.sequence IN ({', '.join('?' * len(part))})", part)
+    return {row[0]: event for row in rows if (event := read_row(row)) is not None}
 
 
 def stream_events(snapshot: Snapshot, after: int = 0) -> Iterator[Event]:

@@ -181,6 +181,14 @@ def set_progress(tx: Transaction, record: HoldRecord) -> None:
     )
 
 
+def set_review(tx: Transaction, hold: Hold) -> None:
+    """Write the dates and the ticket that a review gave a hold."""
+    tx.execute(
+        "UPDATE quarantine SET review_at = ?, expires_at = ?, ticket = ? WHERE id = ?",
+        (to_micros(hold.review_at), to_micros(hold.expires_at), hold.ticket, hold.id),
+    )
+
+
 def open_on(snapshot: Snapshot, targets: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
     """Return the ids of the open holds that bind each of these (kind, ref)."""
     by_kind: dict[str, list[str]] = {}

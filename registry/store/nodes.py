@@ -12,6 +12,7 @@ from registry.domain.checks import CheckState
 from registry.store.check_column import dump_checks, load_checks
 from registry.store.column_json import dump, load
 from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
+from registry.store.devices import in_chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,13 @@ _JSON = ("digest", "listed", "passes", "runs", "readings")
 def find_node(snapshot: Snapshot, name: str) -> Node | None:
     """Return the node of this name, retired or not."""
     return _node(snapshot.one(f"SELECT {_NODE} FROM node WHERE name = ?", (name,)))
+
+
+def names_known(snapshot: Snapshot, names: Iterable[str]) -> set[str]:
+    """Return which of these names nodes bear, retired ones included."""
+    return {
+        row[0] for row in in_chunks(snapshot, lambda marks: f"SELECT name FROM node WHERE name IN ({marks})", names)
+    }
 
 
 def get_node_by_id(snapshot: Snapshot, node_id: str) -> Node | None:
@@ -204,6 +212,16 @@ def find_boot(snapshot: Snapshot, instance_id: str, boot_id: str) -> Boot | None
         (instance_id, boot_id),
     )
     return Boot(row[0], row[1], row[2], from_micros(row[3])) if row else None
+
+
+def is_current_boot(snapshot: Snapshot, name: str, boot_id: str) -> bool:
+    """Is this the boot of which the newest reports of the node of this name are?"""
+    row = snapshot.one(
+        "SELECT 1 FROM node n JOIN node_state s ON s.node_id = n.id JOIN boot b ON b.id = s.boot_id "
+        "WHERE n.name = ? AND b.boot_id = ?",
+        (name, boot_id),
+    )
+    return row is not None
 
 
 def get_boot(snapshot: Snapshot, row_id: str) -> Boot:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
-from registry.store.devices import Device, in_chunks
+from registry.store.devices import Device, in_chunks, mark_attached, mark_detached
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,16 @@ def in_slot_at(snapshot: Snapshot, node_id: str, slot: str, at: datetime) -> lis
     return [_placement(row) for row in rows]
 
 
+def newest_closed(snapshot: Snapshot, node_id: str, slot: str, limit: int) -> list[Placement]:
+    """Return the placements in a slot of a node that are over, the newest first."""
+    rows = snapshot.all(
+        f"{_SELECT} WHERE p.node_id = ? AND p.slot = ? AND p.until_at IS NOT NULL "
+        "ORDER BY p.since_at DESC, p.id DESC LIMIT ?",
+        (node_id, slot, limit),
+    )
+    return [_placement(row) for row in rows]
+
+
 def insert(tx: Transaction, placed: Iterable[tuple[Device, str | None]], *, instance_id: str, node_id: str) -> None:
     """Open the placements of units, each in its slot. The units must have none open."""
     rows = [
@@ -140,6 +150,7 @@ def insert(tx: Transaction, placed: Iterable[tuple[Device, str | None]], *, inst
     ]
     columns = ("id", "device_id", "board_id", "instance_id", "node_id", "kind", "slot", "since_at", "is_contested")
     tx.insert("placement", columns, rows)
+    mark_attached(tx, [row[1] for row in rows])
 
 
 def close(tx: Transaction, placement: Placement, *, ended_by: str, is_contested: bool = False) -> None:
@@ -148,6 +159,7 @@ def close(tx: Transaction, placement: Placement, *, ended_by: str, is_contested:
         "UPDATE placement SET until_at = ?, ended_by = ?, is_contested = ? WHERE id = ?",
         (to_micros(tx.now), ended_by, int(is_contested), placement.id),
     )
+    mark_detached(tx, placement.device_id)
 
 
 def set_missing(tx: Transaction, placement: Placement, *, is_missing: bool) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from registry.store import conflicts, devices, failures, holds, job_failures, jobs, repairs
+from registry.store import conflicts, deliveries, devices, failures, holds, job_failures, jobs, repairs
 from registry.store.database import Row, Snapshot, to_micros
 from registry.store.filters import Column, Condition, Sort, columns, conditions, where
 
@@ -53,7 +53,11 @@ DEVICE_FIELDS = {
     **columns("d", "registered_at", sort=Sort.TIME),
     "board": Column("d.board_id"),
     "slot": Column("p.slot"),
-    "node": Column("n.name"),
+    "node": Column(
+        "w.name",
+        among="d.id IN (SELECT x.device_id FROM node w JOIN placement x ON x.node_id = w.id AND x.until_at IS NULL "
+        "WHERE {})",
+    ),
 }
 
 NEVER: Condition = ("1 = 0", ())
@@ -65,17 +69,27 @@ _LIKELY: Mapping[str, str] = {
     ),
     "conflict": "d.id IN (SELECT x.ref FROM conflict_party x WHERE x.kind = 'device' AND x.is_open = 1)",
     "missing": "d.id IN (SELECT m.device_id FROM placement m WHERE m.until_at IS NULL AND m.missing_since IS NOT NULL)",
-    "detached": "p.id IS NULL",
+    "detached": "d.is_detached = 1 AND p.id IS NULL",
     "in_service": "p.missing_since IS NULL AND p.id IS NOT NULL",
 }
 """What a unit of a state has at least: it finds the few without working out the state of all the others."""
+
+# From the holds of the cause to the units: each of the two reads one index and no other unit.
+_HELD_FOR = (
+    "d.id IN (SELECT t.ref FROM quarantine q JOIN hold_target t ON t.quarantine_id = q.id AND t.is_open = 1 "
+    "AND t.kind = 'unit' WHERE q.cause = ? AND q.state = 'open' "
+    "UNION SELECT u.id FROM quarantine q JOIN hold_target t ON t.quarantine_id = q.id AND t.is_open = 1 "
+    "AND t.kind = 'board' JOIN device u ON u.board_id = t.ref WHERE q.cause = ? AND q.state = 'open')"
+)
 
 
 def list_devices(
     snapshot: Snapshot, filters: Mapping[str, str], part: Slice, now: datetime
 ) -> list[tuple[devices.Device, str, str | None, str | None]]:
-    """Return units with their state, node and slot. Raises InvalidField."""
-    wanted = conditions(DEVICE_FIELDS, {name: text for name, text in filters.items() if name != "state"})
+    """Return units with their state, node and slot; `cause` is that of an open hold on them. Raises InvalidField."""
+    wanted = conditions(DEVICE_FIELDS, {name: text for name, text in filters.items() if name in DEVICE_FIELDS})
+    if cause := filters.get("cause"):
+        wanted.append((_HELD_FOR, (cause, cause)))
     if state := filters.get("state"):
         likely = _LIKELY.get(state)
         exact: Condition = (f"{DEVICE_STATE} = ?", (to_micros(now), state))
@@ -156,10 +170,10 @@ def list_holds(
 
     Raises InvalidField.
     """
-    fields = {**HOLD_FIELDS, "review_due": Column(_review_due(now), Sort.FLAG)}
+    fields = {**HOLD_FIELDS, "review_due": Column(review_due(now), Sort.FLAG)}
     wanted = conditions(fields, {name: text for name, text in filters.items() if name != "state"})
     if "state" in filters:
-        wanted.append(_hold_state(filters["state"], now))
+        wanted.append(hold_state(filters["state"], now))
     if bound is not None:
         pairs = " OR ".join("(t.kind = ? AND t.ref = ?)" for _ in bound) or NEVER[0]
         sql = f"q.id IN (SELECT t.quarantine_id FROM hold_target t WHERE {pairs})"
@@ -168,8 +182,8 @@ def list_holds(
     return [holds.record_of(row) for row in _select(snapshot, select, wanted, "q.id", part)]
 
 
-def _review_due(now: datetime) -> str:
-    """1 where a date of a hold in force is over that does not end it."""
+def review_due(now: datetime) -> str:
+    """Give SQL that is 1 where a date of the hold `q` in force is over that does not end it."""
     at = f"{to_micros(now):d}"
     is_past = f"(q.review_at <= {at} OR (q.expires_at <= {at} AND q.release_policy <> 'at_expiry'))"
     is_over = f"(q.release_policy = 'at_expiry' AND q.expires_at <= {at})"
@@ -177,8 +191,8 @@ def _review_due(now: datetime) -> str:
     return f"(CASE WHEN q.state = 'open' AND {is_past} AND NOT COALESCE({is_over}, FALSE) THEN 1 ELSE 0 END)"
 
 
-def _hold_state(state: str, now: datetime) -> Condition:
-    """A hold past its own date is released, whether it is written down or not."""
+def hold_state(state: str, now: datetime) -> Condition:
+    """Ask for holds `q` of a state: one past its own date is released, whether it is written down or not."""
     is_over = f"(q.release_policy = 'at_expiry' AND q.expires_at <= {to_micros(now):d})"
     if state == "open":
         return f"q.state = 'open' AND NOT {is_over}", ()
@@ -226,10 +240,39 @@ NODE_FIELDS = {
 }
 
 
-def list_nodes(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) -> list[tuple[str, str]]:
-    """Return (id, name) of nodes. Raises InvalidField."""
+# The index of the times of report gives the few: the wide rows of all the others are not read.
+_SILENT = (
+    "n.retired_at IS NULL AND (n.id IN (SELECT x.node_id FROM node_state x WHERE x.reported_at < ?) "
+    "OR NOT EXISTS (SELECT 1 FROM node_state x WHERE x.node_id = n.id))"
+)
+
+
+# Draining is asked for by a hold or by a condition that has lasted: the nodes without a condition are many.
+_MAY_DRAIN = (
+    "(n.id IN (SELECT c.node_id FROM node_condition c) "
+    "OR EXISTS (SELECT 1 FROM quarantine q WHERE q.is_drain = 1 AND q.state = 'open'))"
+)
+
+
+def list_nodes(
+    snapshot: Snapshot,
+    filters: Mapping[str, str],
+    part: Slice,
+    *,
+    silent_since: datetime | None = None,
+    may_drain: bool = False,
+) -> list[tuple[str, str]]:
+    """Return (id, name) of nodes; with `silent_since`, of those, not retired, that were not heard since.
+
+    With `may_drain` those are left out of which it is certain that nothing asks to drain them. Raises InvalidField.
+    """
+    wanted = conditions(NODE_FIELDS, filters)
+    if silent_since is not None:
+        wanted.append((_SILENT, (to_micros(silent_since),)))
+    if may_drain:
+        wanted.append((_MAY_DRAIN, ()))
     select = "SELECT n.id, n.name FROM node n LEFT JOIN node_state s ON s.node_id = n.id"
-    return [(row[0], row[1]) for row in _select(snapshot, select, conditions(NODE_FIELDS, filters), "n.id", part)]
+    return [(row[0], row[1]) for row in _select(snapshot, select, wanted, "n.id", part)]
 
 
 JOB_FIELDS = {
@@ -279,3 +322,21 @@ def list_repairs(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) ->
     select = f"SELECT {repairs.COLUMNS} FROM {repairs.FROM}"
     wanted = conditions(REPAIR_FIELDS, filters)
     return [repairs.repair_of(row) for row in _select(snapshot, select, wanted, "r.id", part)]
+
+
+DELIVERY_FIELDS = {
+    **columns("y", "id", "state", "error"),
+    **columns("y", "created_at", "tried_at", "retry_at", "ended_at", sort=Sort.TIME),
+    **columns("y", "event", "attempts", "status", sort=Sort.NUMBER),
+    "type": Column("e.type"),
+}
+
+
+def list_deliveries(
+    snapshot: Snapshot, subscription_id: str, filters: Mapping[str, str], part: Slice
+) -> list[tuple[deliveries.Delivery, str | None]]:
+    """Return deliveries of a subscription with the types of their events. Raises InvalidField."""
+    select = f"SELECT {deliveries.DELIVERY_COLUMNS}, e.type FROM delivery y LEFT JOIN event e ON e.sequence = y.event"
+    of_one: Condition = ("y.subscription_id = ?", (subscription_id,))
+    wanted = [of_one, *conditions(DELIVERY_FIELDS, filters)]
+    return [(deliveries.delivery_of(row[:-1]), row[-1]) for row in _select(snapshot, select, wanted, "y.id", part)]

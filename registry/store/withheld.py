@@ -39,13 +39,14 @@ class WithheldRecord:
     binds: tuple[tuple[str, str], ...] = field(default=())
 
 
-_COLUMNS = (
+COLUMNS = (
     "w.id, w.owner, w.target_kind, w.target_key, w.match, w.failure, w.reason, w.limited_by, w.release_policy, "
     "w.opened_at, w.fault_at, w.fault_boot, w.restart_at, w.clean_runs"
 )
 
 
-def _record(row: Sequence[Any]) -> WithheldRecord:
+def record_of(row: Sequence[Any]) -> WithheldRecord:
+    """Make a record of a row of `COLUMNS`."""
     id_, owner, kind, key, match, failure, reason, limited_by, release_policy, opened, fault, boot, restart, runs = row
     return WithheldRecord(
         id_,
@@ -100,32 +101,38 @@ def end_withheld(tx: Transaction, withheld_id: str, *, by: Actor, reason: str) -
     tx.execute("UPDATE withheld_target SET is_open = 0 WHERE withheld_id = ?", (withheld_id,))
 
 
+def find_record(snapshot: Snapshot, withheld_id: str) -> WithheldRecord | None:
+    """Return what stands under this id."""
+    row = snapshot.one(f"SELECT {COLUMNS} FROM withheld w WHERE w.id = ? AND w.ended_at IS NULL", (withheld_id,))
+    return record_of(row) if row else None
+
+
 def standing_on(snapshot: Snapshot, binds: Iterable[tuple[str, str]]) -> list[WithheldRecord]:
     """Return what stands against any of these (kind, ref), the oldest first."""
     found: dict[str, WithheldRecord] = {}
     for kind, ref in binds:
         rows = snapshot.all(
-            f"SELECT {_COLUMNS} FROM withheld_target t JOIN withheld w ON w.id = t.withheld_id "
+            f"SELECT {COLUMNS} FROM withheld_target t JOIN withheld w ON w.id = t.withheld_id "
             "WHERE t.kind = ? AND t.ref = ? AND t.is_open = 1",
             (kind, ref),
         )
-        found |= {row[0]: _record(row) for row in rows}
+        found |= {row[0]: record_of(row) for row in rows}
     return sorted(found.values(), key=lambda one: one.id)
 
 
 def standing_for(snapshot: Snapshot, failure: str) -> list[WithheldRecord]:
     """Return what stands for the evidence of a failure, by our id."""
-    rows = snapshot.all(f"SELECT {_COLUMNS} FROM withheld w WHERE w.failure = ? AND w.ended_at IS NULL", (failure,))
-    return [_record(row) for row in rows]
+    rows = snapshot.all(f"SELECT {COLUMNS} FROM withheld w WHERE w.failure = ? AND w.ended_at IS NULL", (failure,))
+    return [record_of(row) for row in rows]
 
 
 def find_standing(snapshot: Snapshot, target_key: str, owner: Actor) -> WithheldRecord | None:
     """Return what a rule was kept from opening on a target, if it stands."""
     row = snapshot.one(
-        f"SELECT {_COLUMNS} FROM withheld w WHERE w.target_key = ? AND w.owner = ? AND w.ended_at IS NULL",
+        f"SELECT {COLUMNS} FROM withheld w WHERE w.target_key = ? AND w.owner = ? AND w.ended_at IS NULL",
         (target_key, str(owner)),
     )
-    return _record(row) if row else None
+    return record_of(row) if row else None
 
 
 def binds_of(snapshot: Snapshot, withheld_id: str) -> list[tuple[str, str]]:
@@ -164,8 +171,8 @@ def standing_on_ever_placed(snapshot: Snapshot, instance_id: str) -> list[Withhe
 
 
 def _get(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, WithheldRecord]:
-    rows = in_chunks(snapshot, lambda marks: f"SELECT {_COLUMNS} FROM withheld w WHERE w.id IN ({marks})", ids)
-    return {row[0]: _record(row) for row in rows}
+    rows = in_chunks(snapshot, lambda marks: f"SELECT {COLUMNS} FROM withheld w WHERE w.id IN ({marks})", ids)
+    return {row[0]: record_of(row) for row in rows}
 
 
 def newest_dismissal(snapshot: Snapshot, binds: Iterable[tuple[str, str]]) -> datetime | None:

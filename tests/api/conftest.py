@@ -31,10 +31,13 @@ class Asker:
 
     def __init__(self, client: FlaskClient, token: str | None) -> None:
         self._client = client
+        self._token = token
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def ask(self, method: str, path: str, **options: Any) -> TestResponse:
+        """Send a request; `{secret}` in the path is this client's token."""
         headers = {**self.headers, **options.pop("headers", {})}
+        path = path.replace("{secret}", self._token or "none")
         return self._client.open(path, method=method, headers=headers, **options)
 
     def get(self, path: str, **options: Any) -> TestResponse:

@@ -8,9 +8,11 @@ import logging
 from collections.abc import Callable, Iterator
 
 import pytest
+from flask import Flask
 
 from registry.admin.logs import JsonFormatter
 from registry.domain.roles import Role
+from registry.services import health
 from tests.api.conftest import Asker
 
 
@@ -50,6 +52,48 @@ def test_a_request_leaves_one_line_that_says_who_asked_for_what(operator: Asker,
     assert (told["status"], told["role"], told["level"]) == (422, "operator", "info")
     assert isinstance(told["milliseconds"], float)
     assert told["token"]
+
+
+TRACE = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+
+
+def test_a_request_that_belongs_to_a_trace_is_found_by_it(operator: Asker, lines: list[str]) -> None:
+    operator.get("/v1/devices", headers={"traceparent": f"00-{TRACE[0]}-{TRACE[1]}-01"})
+
+    (told,) = access(lines)
+    assert (told["trace_id"], told["parent_id"]) == TRACE
+
+
+@pytest.mark.parametrize("header", ["nonsense", f"00-{'0' * 32}-{TRACE[1]}-01", f"ff-{TRACE[0]}-{TRACE[1]}-01"])
+def test_a_malformed_trace_is_left_out(operator: Asker, lines: list[str], header: str) -> None:
+    assert operator.get("/v1/devices", headers={"traceparent": header}).status_code == 200
+
+    (told,) = access(lines)
+    assert "trace_id" not in told
+
+
+def test_what_went_wrong_in_a_trace_is_found_by_it_too(
+    app: Flask, anonymous: Asker, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.testing = False
+    monkeypatch.setattr(health, "liveness", lambda: 1 / 0)
+
+    assert anonymous.get("/health/live", headers={"traceparent": f"00-{TRACE[0]}-{TRACE[1]}-01"}).status_code == 500
+
+    failed = [told for told in map(json.loads, lines) if str(told["message"]).endswith(" failed")]
+    assert [told["trace_id"] for told in failed] == [TRACE[0]]
+
+
+def test_no_line_shows_what_stands_in_a_tokens_place(
+    token: Callable[..., str], anonymous: Asker, lines: list[str]
+) -> None:
+    secret = token(Role.WEBHOOK)
+    for given in (secret, secret[:-7], "k", "k8s"):
+        anonymous.post(f"/k8s/{given}/nodes/validate", json={})
+    anonymous.post(f"/k8s/{secret}/nodes/nonsense", json={})
+
+    assert {told["path"] for told in access(lines)[:4]} == {"/k8s/[cut]/nodes/validate"}
+    assert secret[12:] not in "".join(lines)
 
 
 def test_an_address_that_steers_a_terminal_is_written_harmlessly(anonymous: Asker, lines: list[str]) -> None:

@@ -192,7 +192,9 @@ def a_story(admin: Asker, node: Asker, clock: Clock) -> Iterator[tuple[str, str,
         yield get(f"/v1/{noun}")
     for noun in ("failures", "quarantines", "conflicts"):
         yield get(f"/v1/{noun}/{admin.get(f'/v1/{noun}').json['items'][0]['id']}")
+    yield from a_subscriptions_story(admin)
     yield get("/v1/nodes/node-a")
+    yield post(f"/v1/devices/{SERIALS[0]}/notes", {"text": "x"})
     yield get(f"/v1/devices/{SERIALS[0]}")
     yield get(f"/v1/devices/{SERIALS[0]}/history")
     yield get("/v1/nodes/node-a/admission")
@@ -200,6 +202,8 @@ def a_story(admin: Asker, node: Asker, clock: Clock) -> Iterator[tuple[str, str,
     yield get("/v1/audit/verify")
     yield get("/health/live")
     yield get("/health/ready")
+    held = admin.get("/v1/quarantines?state=open").json["items"][0]["id"]
+    yield post(f"/v1/quarantines/{held}/review", {"reason": "x", "ticket": "RMA-7"})
     yield post("/v1/quarantines/release", {"targets": hold["targets"], "reason": "x"})
     yield post("/v1/nodes/node-a/retire", {})
 
@@ -214,6 +218,18 @@ def a_jobs_story(admin: Asker) -> Iterator[tuple[str, str, Any]]:
     yield "post", path, admin.post(path, json={"events": [begun, stopped, refused]})
     for path in ("/v1/jobs", "/v1/jobs/job-1", "/v1/slo"):
         yield "get", path, admin.get(path)
+
+
+def a_subscriptions_story(admin: Asker) -> Iterator[tuple[str, str, Any]]:
+    """Subscribe an address, and ask what it was told."""
+    made = admin.post("/v1/webhooks", json={"url": "https://hooks.example/", "algorithm": "ed25519"})
+    path = f"/v1/webhooks/{made.json['id']}"
+    yield "post", "/v1/webhooks", made
+    yield "post", f"{path}/rotate", admin.post(f"{path}/rotate", json={})
+    yield "post", f"{path}/test", admin.post(f"{path}/test")
+    for where in ("/v1/webhooks", path, f"{path}/deliveries"):
+        yield "get", where, admin.get(where)
+    yield "patch", path, admin.ask("PATCH", path, json={"enabled": False})
 
 
 def close(schema: Any) -> Any:
@@ -241,9 +257,9 @@ def problems_of(stated: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def fill(path: str, node: str) -> str:
-    """Write an address whose records need not exist."""
+    """Write an address whose records need not exist; a token in it is that of whoever asks."""
     filled = path.replace("{node}", node)
-    return "/".join("own" if part.startswith("{") else part for part in filled.split("/"))
+    return "/".join("own" if part.startswith("{") and part != "{secret}" else part for part in filled.split("/"))
 
 
 def fits(template: str, path: str) -> bool:

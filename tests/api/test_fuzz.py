@@ -57,7 +57,9 @@ def known(admin: Asker, node: Asker, clock: Clock, token: Callable[..., str]) ->
     hold = admin.get("/v1/quarantines").json["items"][0]["id"]
     begun = {"event_id": "e-1", "kind": "started", "at": "2026-11-29T11:00:00Z", "nodes": ["node-a"], "devices": 2}
     assert admin.post("/v1/jobs/job-1/events", json={"events": [begun]}).status_code == 201
+    subscription = admin.post("/v1/webhooks", json={"url": "https://hooks.example/"}).json["id"]
     return {
+        "webhook": subscription,
         "node": "node-a",
         "ref": SERIALS[1],
         "name": "tiny",
@@ -65,6 +67,7 @@ def known(admin: Asker, node: Asker, clock: Clock, token: Callable[..., str]) ->
         "quarantine_id": hold,
         "job": "job-1",
         "token": spare,
+        "secret": token(Role.WEBHOOK),
         "file": "page.js",
     }
 

@@ -51,7 +51,7 @@ def test_a_request_is_counted_by_route_method_status_and_role(operator: Asker, a
     assert count(after, **route) - count(before, **route) == 3
     refused = {"route": "/v1/quarantines", "method": "POST", "status": "401", "role": "none"}
     assert count(after, **refused) - count(before, **refused) == 1
-    series = 'pratique_request_seconds_count{method="GET",route="/v1/devices/<path:ref>"}'
+    series = 'pratique_request_duration_seconds_count{method="GET",route="/v1/devices/<path:ref>"}'
     assert after[series] - before.get(series, 0) == 3
 
 

@@ -29,8 +29,14 @@ FILTERS = {"events": "type", "history": "type", "jobs": "job_id"} | dict.fromkey
 """What to ask a list for; others are asked for an `id`."""
 
 
+RECORDS = {"{node}": "node-a", "{ref}": SERIALS[0]}
+"""What stands for a name in an address; the records themselves add theirs."""
+
+
 def address(path: str) -> str:
-    return path.replace("{node}", "node-a").replace("{ref}", SERIALS[0])
+    for name, record in RECORDS.items():
+        path = path.replace(name, record)
+    return path
 
 
 @pytest.fixture
@@ -53,6 +59,10 @@ def records(app: Flask, admin: Asker, node: Asker, clock: Clock) -> None:
     targets = [{"identifier": {"kind": "gpu", "type": "serial", "value": text}} for text in ("1", "2")]
     assert admin.post("/v1/quarantines", json={"targets": targets, "reason": "x"}).status_code == 201
     send(node, devices=[{**gpu(one, 0x10 + at), "serial": f"99{at}"} for at, one in enumerate(SERIALS)])
+    for _ in range(2):
+        RECORDS["{webhook}"] = admin.post("/v1/webhooks", json={"url": "https://hooks.example/"}).json["id"]
+    for _ in range(2):
+        assert admin.post(f"/v1/webhooks/{RECORDS['{webhook}']}/test").status_code == 202
     own = admin.post("/v1/tokens", json={"role": "node", "name": "b", "node": "node-b"}).json["token"]
     headers = {"Authorization": f"Bearer {own}"}
     report = {"report_id": "b", "boot_id": "b", "provider_id": "i-b", "profile": "tiny", "covers": ["gpu"]}

@@ -29,6 +29,8 @@ ROUTES: dict[str, frozenset[Role]] = {
     "GET /v1/devices": READ,
     "GET /v1/devices/<path:ref>": READ,
     "GET /v1/devices/<path:ref>/history": READ,
+    "GET /v1/devices/<path:ref>/bundle": READ,
+    "POST /v1/devices/<path:ref>/notes": WORK,
     "POST /v1/failures": WORK | {Role.NODE},
     "GET /v1/failures": READ,
     "GET /v1/failures/<failure>": READ,
@@ -37,6 +39,7 @@ ROUTES: dict[str, frozenset[Role]] = {
     "GET /v1/quarantines": READ,
     "GET /v1/quarantines/<quarantine_id>": READ,
     "POST /v1/quarantines/<quarantine_id>/release": WORK,
+    "POST /v1/quarantines/<quarantine_id>/review": WORK,
     "POST /v1/quarantines/release": WORK,
     "POST /v1/quarantines/import": WORK,
     "GET /v1/conflicts": READ,
@@ -57,6 +60,15 @@ ROUTES: dict[str, frozenset[Role]] = {
     "GET /v1/job-failures": READ,
     "GET /v1/job-failures/<job_failure>": READ,
     "GET /v1/slo": READ,
+    "GET /v1/webhooks": READ,
+    "POST /v1/webhooks": RULE,
+    "GET /v1/webhooks/<webhook>": READ,
+    "PATCH /v1/webhooks/<webhook>": RULE,
+    "DELETE /v1/webhooks/<webhook>": RULE,
+    "POST /v1/webhooks/<webhook>/rotate": RULE,
+    "POST /v1/webhooks/<webhook>/test": RULE,
+    "GET /v1/webhooks/<webhook>/deliveries": READ,
+    "POST /v1/webhooks/<webhook>/replay": RULE,
     "GET /v1/events": READ,
     "GET /v1/events/export": READ,
     "GET /v1/audit/checkpoint": READ,
@@ -70,6 +82,10 @@ ROUTES: dict[str, frozenset[Role]] = {
     "DELETE /v1/tokens/<token>": RULE,
     "POST /v1/join": RULE | {Role.JOIN},
     "POST /v1/service/acknowledge": RULE,
+    "POST /k8s/nodes/validate": WORK | {Role.WEBHOOK},
+    "POST /k8s/<secret>/nodes/validate": WORK | {Role.WEBHOOK},
+    "POST /k8s/nodes/mutate": WORK | {Role.WEBHOOK},
+    "POST /k8s/<secret>/nodes/mutate": WORK | {Role.WEBHOOK},
 }
 """Who may use each route."""
 
@@ -84,6 +100,7 @@ def routes(app: Flask) -> set[str]:
     return {
         f"{method} {rule.rule}"
         for rule in app.url_map.iter_rules()
+        if not rule.rule.startswith("/console")  # has a table of its own
         for method in rule.methods or ()
         if method not in {"HEAD", "OPTIONS"}
     }
@@ -123,7 +140,8 @@ def status(asking: Asker, route: str) -> int:
     method, path = route.split()
     for name in (
         *("<node>", "<path:ref>", "<failure>", "<quarantine_id>", "<conflict>", "<job>", "<job_failure>", "<name>"),
-        *("<token>", "<repair>"),
+        *("<token>", "<repair>", "<webhook>"),
     ):
         path = path.replace(name, "a")
+    path = path.replace("<secret>", "{secret}")
     return asking.ask(method, path).status_code

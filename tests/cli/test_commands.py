@@ -103,6 +103,20 @@ def test_several_targets_each_have_an_outcome(pratique: Pratique) -> None:
     assert released["items"][0]["outcome"] == "released"
 
 
+def test_a_hold_is_looked_at_again_and_goes_on(pratique: Pratique) -> None:
+    hold = pratique.json("quarantine", "open", "--device", SERIAL, "--reason", "smells")["items"][0]["quarantine"]["id"]
+
+    again = ("quarantine", "review", hold, "--reason", "asked the maker")
+    shown = pratique.json(*again, "--review-at", "2099-01-31T12:00:00Z", "--ticket", "RMA-7")
+    told = pratique(*again, "--ticket", "RMA-8")
+    nothing = pratique(*again)
+
+    assert (shown["state"], shown["ticket"], shown["review_at"][:10]) == ("open", "RMA-7", "2099-01-31")
+    assert "RMA-8" in told.stdout
+    assert nothing.exit_code == 1
+    assert "a new date, a ticket, or both" in nothing.stderr
+
+
 def test_nothing_held_is_told_as_a_refusal(pratique: Pratique) -> None:
     found = pratique.json("quarantine", "open", "--device", "no-such-serial", "--reason", "x")
 

@@ -28,6 +28,7 @@ DOCUMENTS = [
     ("device", "list"),
     ("device", "show", SERIAL),
     ("device", "history", SERIAL),
+    ("device", "note", SERIAL, "x"),
     ("node", "list"),
     ("node", "show", "node-a"),
     ("node", "history", "node-a"),
@@ -39,6 +40,7 @@ DOCUMENTS = [
     ("quarantine", "list"),
     ("quarantine", "show", "no-such-id"),
     ("quarantine", "release", "--device", SERIAL, "--reason", "x"),
+    ("quarantine", "review", "no-such-id", "--reason", "x", "--ticket", "RMA-7"),
     ("failure", "add", "--code", "xid_13", "--device", SERIAL),
     ("failure", "list"),
     ("failure", "show", "no-such-id"),
@@ -70,6 +72,9 @@ DOCUMENTS = [
     ("policy", "show"),
     ("policy", "diff"),
     ("admission", "preview", "--node", "node-a"),
+    ("webhook", "list"),
+    ("webhook", "show", "no-such-id"),
+    ("webhook", "deliveries", "no-such-id"),
     ("events", "list"),
 ]
 NOT_HERE = {
@@ -77,6 +82,10 @@ NOT_HERE = {
     "join": "prints a token into a file: tried in test_join",
     "report": "tried in test_commands",
     "service acknowledge": "takes an admin: tried in test_commands",
+    **dict.fromkeys(
+        (f"webhook {one}" for one in ("create", "change", "rotate", "test", "replay", "remove")),
+        "takes an admin: tried in test_webhook",
+    ),
     "events export": "is NDJSON whatever is asked for",
 }
 

@@ -30,7 +30,7 @@ from registry.domain.roles import Role
 from registry.services import profiles, tokens
 from tests.cli.conftest import PEPPER, Quiet
 from tests.cli.scripted import Answer
-from tests.console import NVIDIA_SMI
+from tests.commands import NVIDIA_SMI
 from tests.live.server import POLICY
 from tests.project import ROOT
 

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from registry.domain.reports import CheckResult, CheckStatus
 from registry.services import nodes
 from registry.services.nodes import list_nodes, retire_node, set_maintenance, show_node
 from registry.services.pages import PageRequest
 from registry.store.history import page_events
-from tests.fleet import ALICE, Fleet, gpu
+from tests.fleet import ALICE, Fleet, gpu, passing
 
 
 def page(fleet: Fleet) -> dict[str, Any]:
@@ -58,6 +60,36 @@ def test_the_few_that_are_retired_or_in_maintenance_are_found_at_once(
 
     assert walk(fleet, 100, state="retired") == [["node-0"]]
     assert walk(fleet, 100, state="maintenance") == [["node-1"]]
+
+
+def test_the_few_that_are_stale_are_found_at_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        fleet.report(f"node-{number}", instance=f"i-{number}", devices=[gpu(4 * number + at) for at in range(4)])
+    fleet.fail("xid_79", node="node-8", slot="0000:10:00.0")  # it never reported
+    how = {"actor": ALICE, "policy": fleet.policy, "now": fleet.clock.now}
+    retire_node(fleet.db, "node-0", reason=None, **how)
+    fleet.clock.advance(fleet.policy.report_stale_seconds + 1)
+    for number in (2, 3):
+        fleet.report(f"node-{number}", instance=f"i-{number}", devices=[gpu(4 * number + at) for at in range(4)])
+    monkeypatch.setattr(nodes, "LOOKED_AT_MAX", 2)
+
+    assert walk(fleet, 100, state="stale") == [["node-8", "node-1"]]
+
+
+def test_the_few_that_may_drain_are_found_at_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet.policy = replace(fleet.policy, condition_accelerated_seconds=60)
+    bad = (*passing("gpu.row_remap", "gpu.xid"), CheckResult("gpu.ecc", CheckStatus.FAIL))
+    for number in range(4):
+        devices = [gpu(4 * number + at) for at in range(4)]
+        fleet.report(f"node-{number}", devices, instance=f"i-{number}", **({"checks": bad} if number == 1 else {}))
+    monkeypatch.setattr(nodes, "LOOKED_AT_MAX", 1)
+    assert walk(fleet, 100, state="draining") == [[]]
+
+    fleet.clock.advance(60)
+    assert walk(fleet, 100, state="draining") == [["node-1"]]
+
+    fleet.hold({"node": "node-3"}, drain=True)
+    assert sorted(one for page in walk(fleet, 100, state="draining") for one in page) == ["node-1", "node-3"]
 
 
 def test_a_late_message_changes_nothing_that_is_known_of_the_host(fleet: Fleet) -> None:

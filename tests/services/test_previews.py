@@ -54,3 +54,24 @@ def test_a_device_named_beside_its_own_node_is_one_reason(fleet: Fleet) -> None:
     (item,) = preview(fleet.db, [{"node": "node-a", "identifiers": [mine]}], policy=fleet.policy, now=fleet.clock.now)
     held = [reason for reason in item["reasons"] if reason["code"] == "device_quarantined"]
     assert [reason["device"]["slot"] for reason in held] == [gpu(1).slot]
+
+
+def test_a_boot_that_has_not_reported_has_no_passes(fleet: Fleet) -> None:
+    fleet.admit()
+    ask = [{"node": "node-a", "boot_id": "boot-2"}, {"node": "never", "boot_id": "boot-2"}]
+
+    items = preview(fleet.db, ask, policy=fleet.policy, now=fleet.clock.now)
+
+    assert [[reason["code"] for reason in one["reasons"]] for one in items] == [
+        ["passes_insufficient"],
+        ["node_unknown"],
+    ]
+    assert items[0]["passes"]["have"] == 0
+
+
+def test_the_boot_that_reported_is_admitted(fleet: Fleet) -> None:
+    fleet.admit()
+
+    (item,) = preview(fleet.db, [{"node": "node-a", "boot_id": "boot-1"}], policy=fleet.policy, now=fleet.clock.now)
+
+    assert item["admitted"]

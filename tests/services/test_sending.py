@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from registry.services import sending
-from registry.services.sending import NotSent, choose, is_public, network_of, post, resolve
+from registry.services.sending import Answer, NotSent, choose, is_public, network_of, post, resolve, send
 
 LOCAL = ("127.0.0.0/8",)
 
@@ -132,6 +132,36 @@ def test_what_was_looked_at_is_what_is_connected_to_although_the_name_has_moved(
 def test_any_answer_but_yes_is_a_refusal(head: bytes, reason: str) -> None:
     with listening(replying(head)) as port, pytest.raises(NotSent, match=reason):
         post(f"http://127.0.0.1:{port}/", b"{}", allowed=LOCAL)
+
+
+@pytest.mark.parametrize(
+    ("head", "answer"),
+    [
+        (b"HTTP/1.1 429 Slow\r\nX: y\r\nRetry-After: 120\r\n\r\nbody", Answer(429, "120")),
+        (
+            b"HTTP/1.0 503 Oh\r\nretry-after:Sun, 29 Nov 2026 12:05:00 GMT\r\n\r\n",
+            Answer(503, "Sun, 29 Nov 2026 12:05:00 GMT"),
+        ),
+        (b"HTTP/1.1 503 Oh\r\n\r\nRetry-After: 7\r\n", Answer(503)),
+        (b"HTTP/1.1 410 Gone\r\n", Answer(410)),
+        (b"HTTP/1.1 200 OK\r\nRetry-After: 7\r\n\r\n", Answer(200)),
+        (b"HTTP/1.1 500 Oh\r\n" + b"X: y\r\n" * 10_000, Answer(500)),
+    ],
+)
+def test_of_a_refusal_it_is_known_when_to_come_again(head: bytes, answer: Answer) -> None:
+    with listening(replying(head)) as port:
+        assert send(f"http://127.0.0.1:{port}/", b"{}", {"X-Own": "1"}, allowed=LOCAL) == answer
+
+
+def test_own_headers_go_along_and_none_is_about_the_connection_twice() -> None:
+    seen: list[bytes] = []
+    with listening(replying(b"HTTP/1.1 204 No Content\r\n\r\n", seen)) as port:
+        send(f"http://127.0.0.1:{port}/", b"{}", {"webhook-id": "evt_1", "Content-Type": "x/y"}, allowed=LOCAL)
+
+    lines = seen[0].partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
+    names = [line.partition(b":")[0].lower() for line in lines]
+    assert b"webhook-id: evt_1" in lines
+    assert len(names) == len(set(names))
 
 
 def test_nobody_listens() -> None:

@@ -23,6 +23,7 @@ from api.v1 import (
     quarantines,
     repairs,
     tokens,
+    webhooks,
 )
 from tests.api.conftest import Asker
 from tests.api.test_contract import OPERATIONS
@@ -39,6 +40,7 @@ FILTERS = {
     "jobs": jobs.FILTERS,
     "job-failures": job_failures.FILTERS,
     "tokens": tokens.FILTERS,
+    "webhooks": webhooks.FILTERS,
     "events": events.FILTERS,
     "profiles": profiles.FILTERS,
 }
@@ -86,6 +88,7 @@ WORDS = {
     "jobs": jobs.WORDS,
     "job-failures": job_failures.WORDS,
     "tokens": tokens.WORDS,
+    "webhooks": webhooks.WORDS,
     "events": events.WORDS,
     "profiles": {},
 }
@@ -114,7 +117,7 @@ def test_a_filter_is_taken(admin: Asker, node: Asker, clock: Clock, noun: str, o
     assert together.json == {"items": [], "next": None}
 
 
-LIVED = ["conflicts", "devices", "failures", "job-failures", "nodes", "quarantines", "tokens"]
+LIVED = ["conflicts", "devices", "failures", "job-failures", "nodes", "quarantines", "tokens", "webhooks"]
 """The lists of which that story leaves something."""
 
 
@@ -135,6 +138,8 @@ def live_through_much(admin: Asker, node: Asker, clock: Clock) -> None:
     assert admin.post("/v1/nodes/node-a/maintenance", json=until).status_code == 200
     job = {"job_id": "j-1", "nodes": ["node-a"], "started_at": "2026-11-29T06:00:00Z", "user": "ana", "exit_code": 134}
     job |= {"failed_at": "2026-11-29T12:00:00Z", "signal": "SIGABRT"}
+    address = {"url": "https://hooks.example/", "description": "on-call"}
+    assert admin.post("/v1/webhooks", json=address).status_code == 201
     assert admin.post("/v1/job-failures", json=job).status_code == 201
 
 
@@ -204,6 +209,7 @@ def test_a_misspelt_word_is_refused_and_the_right_ones_are_named(admin: Asker, n
 def test_every_field_of_few_words_is_one_whose_values_are_named() -> None:
     shown = {"nodes": "Node", "devices": "Device", "failures": "Failure", "quarantines": "Quarantine"}
     shown |= {"conflicts": "Conflict", "tokens": "Token", "events": "Event", "job-failures": "JobFailure"}
+    shown |= {"webhooks": "Subscription"}
     for noun, schema in shown.items():
         few = {name for name, field in COMPONENTS[schema]["properties"].items() if "enum" in field}
         assert few & set(FILTERS[noun]) <= set(WORDS[noun]), noun

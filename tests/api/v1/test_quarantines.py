@@ -86,6 +86,36 @@ def test_a_hold_is_released_once(operator: Asker) -> None:
     assert operator.post("/v1/quarantines/nobody/release", json={"reason": "x"}).status_code == 404
 
 
+def test_a_hold_is_looked_at_again_and_goes_on(operator: Asker) -> None:
+    hold = open_(operator, KNOWN).json["items"][0]["quarantine"]
+    address = f"/v1/quarantines/{hold['id']}/review"
+    body = {"reason": "asked the maker", "review_at": "2099-01-31T12:00:00Z", "ticket": "RMA-7"}
+
+    first = operator.post(address, json=body)
+    kept = operator.post(address, json={"reason": "another number", "ticket": "RMA-8"})
+    told = operator.get("/v1/events?type=quarantine.reviewed").json["items"]
+
+    assert (first.status_code, first.json["state"], first.json["ticket"]) == (200, "open", "RMA-7")
+    assert (kept.json["review_at"], kept.json["ticket"]) == ("2099-01-31T12:00:00.000000Z", "RMA-8")
+    assert [one["data"]["why"] for one in told] == ["asked the maker", "another number"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"reason": "x"}, 422),
+        ({"ticket": "RMA-7"}, 422),
+        ({"reason": "x", "review_at": "2020-01-01T00:00:00Z"}, 422),
+        ({"reason": "x", "ticket": "RMA-7", "owner": "me"}, 422),
+    ],
+)
+def test_a_review_that_says_nothing_is_refused(operator: Asker, body: dict[str, str], status: int) -> None:
+    hold = open_(operator, KNOWN).json["items"][0]["quarantine"]
+
+    assert operator.post(f"/v1/quarantines/{hold['id']}/review", json=body).status_code == status
+    assert operator.post("/v1/quarantines/nobody/review", json={"reason": "x", "ticket": "y"}).status_code == 404
+
+
 def test_only_an_admin_undoes_a_permanent_hold(operator: Asker, admin: Asker) -> None:
     hold = open_(operator, KNOWN, permanent=True).json["items"][0]["quarantine"]
     address = f"/v1/quarantines/{hold['id']}/release"

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How does a page say a state, a time, an age? In words first: a sign and a colour only repeat them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from urllib.parse import quote
+
+from registry.domain.times import brief, parse_rfc3339
+
+GOOD, WARN, BAD, IDLE = "good", "warn", "bad", "idle"
+
+_GOOD = (
+    *("in_service", "admitted", "admit", "available", "reporting", "pass", "ok"),
+    *("released", "resolved", "done", "completed", "counted"),
+)
+_BAD = (
+    *("quarantined", "failing", "safe_mode", "draining", "drain", "conflict"),
+    *("fail", "failure", "open", "alarm", "fatal"),
+)
+_WARN = (
+    *("held", "hold", "missing", "stale", "unidentified", "warn", "problem", "unknown", "withheld"),
+    *("waiting", "waiting_for_passes", "overdue", "suspected", "stopped"),
+)
+_IDLE = ("maintenance", "under_repair", "detached", "retired", "skipped", "not_applicable", "muted", "withdrawn")
+
+TONES: Mapping[str, str] = {
+    **dict.fromkeys(_GOOD, GOOD),
+    **dict.fromkeys(_BAD, BAD),
+    **dict.fromkeys(_WARN, WARN),
+    **dict.fromkeys(_IDLE, IDLE),
+}
+"""How good each word is; a word that is not here is neither."""
+
+SIGNS: Mapping[str, str] = {GOOD: "✓", WARN: "▲", BAD: "✕", IDLE: "○"}
+"""The sign that goes with each: told apart by shape, not by colour."""
+
+_STEPS = ((86_400 * 2, 86_400, "d"), (7_200, 3_600, "h"), (120, 60, "min"), (0, 1, "s"))
+"""From how many seconds on an age is said in which unit: two days are 48 h until they are over."""
+
+
+def tone(word: str) -> str:
+    """Return how good a state is."""
+    return TONES.get(word, IDLE)
+
+
+def sign(word: str) -> str:
+    """Return the sign of a state."""
+    return SIGNS[tone(word)]
+
+
+def plain(word: object) -> str:
+    """Write a word of ours as people read it: `in_service` is `in service`."""
+    return str(word).replace("_", " ")
+
+
+def capital(sentence: str) -> str:
+    """Begin a sentence with a capital and leave the rest as it is: names in it must not change."""
+    return sentence[:1].upper() + sentence[1:].removesuffix(".")
+
+
+def moment_of(given: datetime | str) -> datetime:
+    """Return a time, which answers hold as text."""
+    return parse_rfc3339(given) if isinstance(given, str) else given
+
+
+def exact(given: datetime | str) -> str:
+    """Write a time for machines: RFC 3339 in UTC."""
+    return brief(moment_of(given))
+
+
+def clock(given: datetime | str) -> str:
+    """Write a time for people: date, time and zone, to the second."""
+    return brief(moment_of(given)).replace("T", " ").replace("Z", " UTC")
+
+
+def age(given: datetime | str, now: datetime) -> str:
+    """Say how long ago a time was, or how far ahead it is."""
+    seconds = (now - moment_of(given)).total_seconds()
+    told = duration(abs(seconds))
+    return f"{told} ago" if seconds >= 0 else f"in {told}"
+
+
+def duration(seconds: float | timedelta) -> str:
+    """Say a length of time in the unit that fits it, cut: 90 s, 5 min, 30 h, 12 d."""
+    whole = int(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
+    unit, name = next((unit, name) for least, unit, name in _STEPS if whole >= least)
+    return f"{whole // unit} {name}"
+
+
+def number(value: float) -> str:
+    """Write a number with its thousands apart by a narrow blank; what is no whole number gets two decimals at most."""
+    told = f"{value:,}" if isinstance(value, int) else f"{value:,.2f}".rstrip("0").rstrip(".")
+    return told.replace(",", "\u202f")
+
+
+def percent(share: float) -> str:
+    """Write a share of one as per cent, with one decimal; what is nearly all or nothing is not rounded to it."""
+    cut = int(abs(share) * 1000 + (0.5 if 0.001 <= abs(share) <= 0.999 else 0)) / 10
+    return f"{'-' if share < 0 else ''}{cut:g}\u00a0%"
+
+
+def segment(value: object) -> str:
+    """Write a name as one part of an address."""
+    return quote(str(value), safe="")

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which request of a process computes? The one that has the floor; the others wait for it, or for something else.
+
+Only one thread of a process can run Python at a time. Where several want to, each statement that SQLite is asked lets
+another thread in, and the one that asked waits to be let in again, perhaps while it keeps all writers of the file
+waiting. So a request takes the floor, computes in one go, and gives it back whenever it waits for something outside.
+
+The floor is a matter of speed alone: nothing is guarded by it, and who keeps it too long loses it to the next.
+Nobody can be stuck for it either, because nobody waits for it who keeps others waiting: it is given back before the
+wait for a lock, and waited for again when that lock is free.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+FLOOR_SECONDS = 0.01
+"""How long one may have the floor while others wait: four times what an unchanged report takes. Whoever needs longer
+reads much, or from a slow disk, and then the others had better begin."""
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """One request, waiting until its gate opens, or having the floor since then."""
+
+    floor: Floor
+    gate: threading.Lock = field(default_factory=threading.Lock)
+    since: float = 0.0
+
+
+class Floor:
+    """Given to one thread at a time, in the order in which they ask."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._holder: _Place | None = None
+        self._waiting: deque[_Place] = deque()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the floor and keep it while the block lasts, or until `let_go`. Not inside another `held`."""
+        self.take()
+        try:
+            yield
+        finally:
+            let_go()
+
+    def take(self) -> None:
+        """Wait for the floor; `let_go` gives it back."""
+        mine = _Place(self)
+        mine.gate.acquire()
+        with self._mutex:
+            self._waiting.append(mine)
+            if self._holder is None:
+                self._hand_on()
+        while not mine.gate.acquire(timeout=FLOOR_SECONDS):
+            with self._mutex:
+                if self._holder is not None and time.monotonic() - self._holder.since >= FLOOR_SECONDS:
+                    self._hand_on()
+        _here.place = mine
+
+    def give(self, place: _Place) -> None:
+        """Hand the floor on, unless it was lost to somebody who waited too long."""
+        with self._mutex:
+            if self._holder is place:
+                self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Let the next one have it, if anybody waits. The mutex is held."""
+        self._holder = self._waiting.popleft() if self._waiting else None
+        if self._holder is not None:
+            self._holder.since = time.monotonic()
+            self._holder.gate.release()
+
+
+_here = threading.local()
+"""The place of this thread, while it has the floor."""
+
+
+def let_go() -> Floor | None:
+    """Give back the floor that this thread has and return it; None where it has none."""
+    place: _Place | None = getattr(_here, "place", None)
+    if place is None:
+        return None
+    _here.place = None
+    place.floor.give(place)
+    return place.floor
+
+
+@contextmanager
+def given_back() -> Iterator[None]:
+    """Wait for something outside in this block, and let others compute meanwhile. No lock may be held at its end."""
+    floor = let_go()
+    try:
+        yield
+    finally:
+        if floor is not None:
+            floor.take()
