@@ -162,10 +162,10 @@ def make_controller(
     bell, meters = Bell(), Meters()
     nodes = Nodes(bell.ring)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    lease = Lease(api, namespace, lease_name, identity, say, time.monotonic, now, lease_seconds, bell.ring)
+    lease = Lease(api, namespace, lease_name, identity, say, seconds, now, lease_seconds, bell.ring)
     applier = Applier(api, nodes, node_name_from, say, meters, now, lease.is_held, evicts=evict_on_drain)
     made = Controller(
-        nodes, asker, applier, lease, bell, say, meters, time.monotonic, now, interval=interval, patience=patience
+        nodes, asker, applier, lease, bell, say, meters, seconds, now, interval=interval, patience=patience
     )
     return made, Watcher(api, nodes, node_name_from, say, meters)
 
@@ -228,6 +228,11 @@ def show(window: Window, address: tuple[str, int], say: Log) -> None:
     except OSError as error:
         raise click.UsageError(f"{address[0]}:{address[1]} cannot be listened at: {error.strerror}.") from error
     say("metrics are shown", host=address[0], port=port)
+
+
+def seconds() -> float:
+    """Seconds that only go up, also while the machine sleeps: a lease runs out meanwhile."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def now() -> datetime:

@@ -121,6 +121,8 @@ class Controller:
 
     def _note(self, detail: str) -> None:
         """Say when decisions stop coming, and when they come again."""
+        if self.bell.is_stopping():
+            return  # the question was cut short by ourselves
         if detail:
             self.meters.add("decision_errors_total")
             if self._failures == 0:

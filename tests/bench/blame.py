@@ -24,6 +24,21 @@ to `undecided`, and lines were added for what had said nothing. Since then it is
 driver 8 of 8 (of 8), users 16 of 17 (of 18), platform 4 of 5 (of 8), undecided 9 of 15 (of 10); two of the storage
 incidents of the first set became undecided. Wrong are still a node that went silent, whose network card had failed,
 and Xid 13 and 43 of a run that nobody has explained. No figure of a later run is blind.
+
+The fifth set (`fresh`, 70, none of its accounts in another set) was written without sight of the rules' code, of the
+other sets and of the pages for operators. Seen by oversight were the table of the launchers' signals, so that no
+incident has a signal, and one line of the weights of checks. It was run once, and no label and no fact was changed
+after. Right of what was said, in that first run: hardware 14 of 18, driver 3 of 3, platform 4 of 6, users 9 of 11;
+found of what is: hardware 14 of 18, driver 3 of 7, platform 4 of 9, users 9 of 23, undecided 9 of 13; four names were
+left out of a retry without cause.
+
+It laid faults on nodes that had no part in the job, which the registry never hands to the rules: three of the four
+wrong blames on hardware came of these. Since then the reader keeps to the job's nodes, as `gather` does; that makes of
+the same rules hardware 14 of 15 (found 14 of 18), driver 4 of 4 (of 7), platform 5 of 7 (of 9), users 10 of 12 (of
+23), undecided 9 of 32 (of 13), and one name: a device that the set itself gave to a fabric manager that was down.
+Wrong are a stale handle that a lock library made, Xid 13 and Xid 31 that nobody explained, and a stale handle and a
+lost GPU of which the accounts say no more. Most of what is missed has no line that tells: ranks that wait for one that
+saves or prepares data, a cancellation, a module older than its libraries, a start that failed.
 """
 
 from __future__ import annotations
@@ -58,7 +73,9 @@ from registry.domain.times import parse_rfc3339 as time_of
 INCIDENTS = Path(__file__).parent / "incidents"
 AFTERWARDS = INCIDENTS / "afterwards"
 BLIND = INCIDENTS / "blind"
+FRESH = INCIDENTS / "fresh"
 CAUSES = ("hardware", "driver", "platform", "user", "undecided")
+_PLACED = ("failures", "checks", "nodes", "holds")
 _CHANGES = {"silent_since": NodeChange.SILENT, "booted_at": NodeChange.BOOTED, "replaced_at": NodeChange.REPLACED}
 
 
@@ -162,20 +179,22 @@ def _incident(raw: dict[str, Any]) -> Incident:
     signals = tuple(Signal(**{**one, "at": time_of(one["at"])}) for one in told.get("signals", ()))
     times = {name: time_of(told[name]) for name in ("started_at", "failed_at")}
     job = JobFailure(**{**told, **times, "nodes": tuple(told["nodes"]), "signals": signals})
+    # What the fleet recorded of other nodes is in the account as noise; the registry gathers the job's own alone.
+    near = {kind: [one for one in known.get(kind, ()) if one["node"] in told["nodes"]] for kind in _PLACED}
     around = Surroundings(
-        faults=tuple(_fault(one, number) for number, one in enumerate(known.get("failures", ()))),
+        faults=tuple(_fault(one, number) for number, one in enumerate(near["failures"])),
         checks=tuple(
-            CheckFact(one["node"], one["name"], one["status"], time_of(one["since"])) for one in known.get("checks", ())
+            CheckFact(one["node"], one["name"], one["status"], time_of(one["since"])) for one in near["checks"]
         ),
         nodes=tuple(
             NodeFact(one["node"], change, time_of(one[name]))
-            for one in known.get("nodes", ())
+            for one in near["nodes"]
             for name, change in _CHANGES.items()
             if name in one
         ),
         holds=tuple(
             HoldFact(f"h-{number}", one["node"], one["device"], one["cause"], time_of(one["opened_at"]))
-            for number, one in enumerate(known.get("holds", ()))
+            for number, one in enumerate(near["holds"])
         ),
         earlier=tuple(Earlier(one["device"], one["user"], one["job_id"]) for one in known.get("earlier", ())),
     )
@@ -202,13 +221,14 @@ def _fault(raw: dict[str, Any], number: int) -> Fault:
 
 
 def main(names: Sequence[str]) -> None:
-    """Print the figures of the parts that are named, by default of all: seen, unseen, afterwards, blind."""
+    """Print the figures of the parts that are named, by default of all: seen, unseen, afterwards, blind, fresh."""
     incidents = load_incidents()
     for name, title, part in (
         ("seen", "seen", [one for one in incidents if not one.is_unseen]),
         ("unseen", "unseen", [one for one in incidents if one.is_unseen]),
         ("afterwards", "afterwards", load_incidents(AFTERWARDS)),
         ("blind", "blind: written without sight of the rules", load_incidents(BLIND)),
+        ("fresh", "fresh: a second set without sight of the rules", load_incidents(FRESH)),
     ):
         if not names or name in names:
             print(report(title, part), end="\n\n")

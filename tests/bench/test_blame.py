@@ -9,6 +9,7 @@ from tests.bench.blame import (
     AFTERWARDS,
     BLIND,
     CAUSES,
+    FRESH,
     Incident,
     innocents,
     load_incidents,
@@ -22,6 +23,7 @@ INCIDENTS = load_incidents()
 UNSEEN = [one for one in INCIDENTS if one.is_unseen]
 LATER = load_incidents(AFTERWARDS)
 BLINDLY = load_incidents(BLIND)
+FRESHLY = load_incidents(FRESH)
 SEEN = [one for one in INCIDENTS if not one.is_unseen]
 
 
@@ -67,8 +69,31 @@ def test_of_what_was_written_blindly_no_device_is_blamed_for_anything_else() -> 
     assert score(pairs, "user").precision >= 0.9
 
 
+def test_the_fifth_set_is_large_varied_and_of_accounts_that_no_other_set_tells() -> None:
+    pairs = pairs_of(FRESHLY)
+    others = [*INCIDENTS, *LATER, *BLINDLY]
+
+    assert len({one.id for one in FRESHLY}) == len(FRESHLY) >= 60
+    assert all(one.source.startswith("https://") for one in FRESHLY)
+    assert {one.source for one in FRESHLY}.isdisjoint(one.source for one in others)
+    assert {cause: score(pairs, cause).are for cause in CAUSES} == {
+        "hardware": 18,
+        "driver": 7,
+        "platform": 9,
+        "user": 23,
+        "undecided": 13,
+    }
+
+
+def test_what_other_nodes_show_is_not_laid_to_a_job() -> None:
+    for one in FRESHLY:
+        around = one.around
+        facts = (*around.faults, *around.checks, *around.nodes, *around.holds)
+        assert {fact.node for fact in facts} <= set(one.job.nodes), one.id
+
+
 def test_every_exclusion_has_evidence_at_its_place() -> None:
-    for one in [*INCIDENTS, *BLINDLY]:
+    for one in [*INCIDENTS, *BLINDLY, *FRESHLY]:
         found = said_of(one)
         places = {place for said in found.evidence for place in (said.node, said.device)}
         assert {*found.nodes, *found.devices} <= places, one.id

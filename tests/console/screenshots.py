@@ -30,12 +30,15 @@ PAGES = {
 }
 """The pages by the names of their pictures."""
 
+KEPT = ("fleet", "device", "node", "queue")
+"""Those that are taken where none is named, and kept with the sources."""
+
 HEIGHT_MAX = 2400
 """Pictures of long pages are cut here: nobody scrolls through a README for more."""
 
 
 def main(wanted: Sequence[str], folder: Path = FOLDER) -> None:
-    """Take the pictures of these pages, of all without any."""
+    """Take the pictures of these pages; without any, of those that are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     room = Path(tempfile.mkdtemp(prefix="pratique-screenshots-"))
     world = build_world(room)
@@ -47,7 +50,7 @@ def main(wanted: Sequence[str], folder: Path = FOLDER) -> None:
             for width, viewport, scheme in (("desktop", DESKTOP, "light"), ("phone", PHONE, "dark")):
                 context = browser.new_context(base_url=server.url, viewport=viewport, color_scheme=scheme)
                 _sign_in(context, world.tokens["operator"])
-                _take(context, wanted or [*PAGES], width, folder)
+                _take(context, wanted or KEPT, width, folder)
                 context.close()
             browser.close()
     finally:

@@ -116,7 +116,7 @@ def test_it_is_verified_piece_by_piece_by_the_browser_alone(
         address = answer.headers["Refresh"].partition("url=")[2]
     assert pieces > 2
     head = fleet.db.look(lambda snapshot: snapshot.sequence())
-    assert f"Entries 1 to {head} follow from one another, and 1 checkpoints agree." in words_of(answer)
+    assert f"Entries 1 to {head} follow from one another, and 1 checkpoint agrees." in words_of(answer)
 
 
 def test_since_the_newest_checkpoint_takes_one_look(auditor: Visitor, fleet: Fleet) -> None:

@@ -58,7 +58,7 @@ def test_its_picture_says_in_words_what_it_shows_and_has_no_style_of_its_own(fle
 
     (picture,) = re.findall(r'<svg class="tl".*?</svg></svg>', page, re.DOTALL)
     assert f'<title id="tl-title">Life of GPU {serial(0)}</title>' in picture
-    assert "2 nodes, 2 failures seen, 2 clean runs, " in picture
+    assert "2 nodes, 2 failures seen, 3 clean runs, 1 hold." in picture
     assert "style" not in picture
 
 

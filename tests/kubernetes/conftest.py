@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tests.kubernetes.running import RunningController
 from tests.live.server import Caller, LiveServer
 
 Start = Callable[..., RunningController]
+Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -30,6 +33,18 @@ def api() -> Iterator[Emulator]:
 def cluster(api: Emulator) -> Cluster:
     """Its nodes."""
     return Cluster(api)
+
+
+@pytest.fixture
+def kubectl(api: Emulator, tmp_path: Path) -> Kubectl:
+    """Runs `kubectl` against the emulated cluster, without anybody's configuration."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["kubectl", f"--server={api.url}", f"--cache-dir={tmp_path / 'cache'}", *arguments]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "none")}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
 
 
 @pytest.fixture(scope="package")

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from registry.domain.taints import CONDITION, MANAGED_LABEL, TAINT_KEY
+from registry.domain.times import brief, parse_rfc3339
 from tests.kubernetes.emulator import Emulator
 from tests.kubernetes.objects import Document
 
@@ -65,7 +67,8 @@ class Cluster:
 
         def later(old: Document) -> Document:
             ready, *rest = old["status"]["conditions"]
-            count = int(ready.get("count", "0")) + 1
-            return {**old, "status": {**old["status"], "conditions": [{**ready, "count": str(count)}, *rest]}}
+            at = parse_rfc3339(ready["lastHeartbeatTime"]) + timedelta(seconds=10)
+            ready = {**ready, "lastHeartbeatTime": brief(at)}
+            return {**old, "status": {**old["status"], "conditions": [ready, *rest]}}
 
         self.api.objects.update("nodes", name, later, subresource="status")

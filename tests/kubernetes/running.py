@@ -71,3 +71,9 @@ def stays(what: Callable[[], object], seconds: float = 4 * INTERVAL_SECONDS) -> 
             return False
         time.sleep(0.02)
     return True
+
+
+def done(ran: subprocess.CompletedProcess[str]) -> str:
+    """What a command printed, which must have ended well."""
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout

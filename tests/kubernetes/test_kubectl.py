@@ -4,44 +4,21 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from registry.domain.taints import TAINT_KEY
-from tests.kubernetes.conftest import Start
+from tests.kubernetes.conftest import Kubectl, Start
 from tests.kubernetes.emulator import Emulator
 from tests.kubernetes.nodes import BORN, FOREIGN, Cluster
 from tests.kubernetes.objects import Attempt, Denied
-from tests.kubernetes.running import wait_for
+from tests.kubernetes.running import done, wait_for
 from tests.live.machines import Node, held, quarantine
 from tests.live.server import Caller, LiveServer
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-
-Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def kubectl(api: Emulator, tmp_path: Path) -> Kubectl:
-    """Runs `kubectl` against the emulated cluster, without anybody's configuration."""
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = ["kubectl", f"--server={api.url}", f"--cache-dir={tmp_path / 'cache'}", *arguments]
-        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "none")}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-
-    return run
-
-
-def done(ran: subprocess.CompletedProcess[str]) -> str:
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
 
 
 def test_it_lists_describes_taints_and_cordons(api: Emulator, cluster: Cluster, kubectl: Kubectl) -> None:

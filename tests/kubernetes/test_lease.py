@@ -158,9 +158,15 @@ def test_an_answer_that_comes_late_lengthens_nothing(clock: Clock) -> None:
     first.step()
     second.step()
     clock.advance(2)
-    steps = iter((None, None, None, lambda: (second.step(), clock.advance(12))))
-    api.between = lambda: (next(steps, None) or (lambda: None))()  # type: ignore[func-returns-value]
+    moments: list[int] = []
 
+    def under_way() -> None:
+        moments.append(1)
+        if len(moments) == 4:  # before and after the reading, before and after the writing
+            second.step()
+            clock.advance(12)
+
+    api.between = under_way
     first.step()
     assert not first.is_held()
     clock.advance(3)

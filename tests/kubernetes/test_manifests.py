@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -17,6 +18,9 @@ from tests.kubernetes.running import wait_for
 from tests.live.machines import Node, held, quarantine
 from tests.live.server import Caller, LiveServer
 from tests.project import ROOT
+
+NEWEST = "1.37"
+"""The schemas of Kubernetes that what is written is held against."""
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 
@@ -56,6 +60,9 @@ def test_the_permissions_are_those_that_are_used_and_no_other(
     running.end()
 
     assert api.verbs() == permissions()
+    lease = api.objects.get("leases", "pratique-controller", "pratique")
+    for written in (cluster.node(node.name), lease):
+        kubernetes_validate.validate(written, NEWEST, strict=True)
     assert {one.namespace for one in api.asked if one.resource == "leases"} == {"pratique"}
     assert not [line for line in running.lines() if line.get("status") == 403]
 

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
+from registry.domain.times import rfc3339
 from tests.kubernetes.conftest import Start
 from tests.kubernetes.emulator import Emulator
 from tests.kubernetes.nodes import BORN, FOREIGN, Cluster
 from tests.kubernetes.objects import Document
 from tests.kubernetes.running import RunningController, stays, wait_for
-from tests.live.machines import Node, held, quarantine, release
+from tests.live.machines import Node, fresh_gpus, held, quarantine, release
 from tests.live.server import Caller, LiveServer
 
 pytestmark = pytest.mark.slow
@@ -83,6 +86,25 @@ def test_what_is_not_ours_is_left_alone(cluster: Cluster, server: LiveServer, st
     assert cluster.node(system.name) == before
 
 
+def test_a_node_that_is_short_of_a_gpu_is_open_under_a_waiver_and_no_longer(
+    cluster: Cluster, server: LiveServer, operator: Caller, start: Start
+) -> None:
+    """C107: three GPUs of four, until a person says that three will do, and until that ends."""
+    node = Node(server, gpus=fresh_gpus(3))
+    cluster.register(node.name, BORN)
+    for _ in range(2):
+        node.report()
+    running = start()
+    is_closed(cluster, node, running, "DeviceMissing")
+
+    waive(operator, node, datetime.now(UTC) + timedelta(hours=1))
+    for _ in range(2):
+        node.report()
+    is_open(cluster, node, running)
+    waive(operator, node, datetime.now(UTC) - timedelta(seconds=1))
+    is_closed(cluster, node, running, "DeviceMissing")
+
+
 def test_pods_are_evicted_only_where_told_to_and_only_while_it_drains(
     cluster: Cluster, server: LiveServer, operator: Caller, start: Start
 ) -> None:
@@ -102,6 +124,13 @@ def test_pods_are_evicted_only_where_told_to_and_only_while_it_drains(
     wait_for(lambda: cluster.effects(node.name) == ["NoSchedule"], evicting.lines)
     node.admit()
     is_open(cluster, node, evicting)
+
+
+def waive(operator: Caller, node: Node, until: datetime) -> None:
+    """Somebody accepts three GPUs."""
+    body = {"kind": "gpu", "count": 3, "until": rfc3339(until), "reason": "the spare comes on Friday"}
+    answer = operator.post(f"/v1/nodes/{node.name}/waivers", body)
+    assert answer.status_code in {200, 201}, answer.text
 
 
 def boots(api: Emulator, name: str, boot_id: str) -> None:
