@@ -69,6 +69,7 @@ PARAMETERS: dict[str, tuple[JsonSchema, str]] = {
     "since": (_MOMENT, "Not before this time."),
     "until": (_MOMENT, "Before this time."),
     "device": (_TEXT, "Our id, a serial or a UUID."),
+    "exit_code": ({"type": "integer", "minimum": 1 - INT_LIMIT, "maximum": INT_LIMIT - 1}, "Only these."),
     "node": (_NODE, "A node's name."),
     "timeout": ({**_TEXT, "examples": ["2s"]}, "How long an API server waits; it adds this itself."),
     "actor": ({**_TEXT, "examples": ["operator:alice"]}, "`kind:name` of whoever did it."),
@@ -85,7 +86,7 @@ PATH: dict[str, tuple[JsonSchema, str]] = {
 FLAGS = frozenset({"permanent", "drain", "attached", "review_due", "built_in", "enabled"})
 NUMBERS = frozenset(
     {
-        *("confidence", "count", "devices", "exit_code", "nodes", "revision", "sequence", "token", "uses", "used"),
+        *("confidence", "count", "devices", "nodes", "revision", "sequence", "token", "uses", "used"),
         *("abandoned", "attempts", "behind", "dead", "delivered", "event", "failed", "pending", "position", "status"),
     }
 )

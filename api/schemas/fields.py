@@ -202,10 +202,12 @@ def reason(*, required: bool = True) -> Text:
     return Text(TEXT_LENGTH, required=required, is_prose=True)
 
 
-def many(inner: fields.Field[Any] | type[Shape], most: int, *, required: bool = True) -> fields.List[Any]:
-    """Return a field for a list of one to `most` things."""
+def many(
+    inner: fields.Field[Any] | type[Shape], most: int, *, least: int = 1, required: bool = True
+) -> fields.List[Any]:
+    """Return a field for a list of `least` to `most` things."""
     one = inner if isinstance(inner, fields.Field) else fields.Nested(inner)
-    bounds = validate.Length(min=1, max=most, error=f"must be a list of 1 to {most}")
+    bounds = validate.Length(min=least, max=most, error=f"must be a list of {least} to {most}")
     return fields.List(
         one,
         required=required,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from signal import Signals
 from typing import Any
 
 from marshmallow import ValidationError
@@ -17,7 +18,8 @@ SIGNALS_MAX = 20_000
 """As many as the ranks of the largest jobs that are known: each may tell of its timeout."""
 LOG_LENGTH = 65_536
 """How much of a log is kept, its end: about the last thousand lines."""
-EXIT_CODE_MAX = 2**32 - 1
+EXIT_CODE_MIN, EXIT_CODE_MAX = -64, 2**32 - 1
+"""From the last signal, as Python says that it ended a process, to all that a Windows process can end with."""
 
 
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -45,6 +47,22 @@ class Printed(OwnField):
         return _UNKEPT.sub(" ", _COLOURS.sub("", value))[-self._limit :] or None
 
 
+class SignalName(OwnField):
+    """A signal by its name, with or without `SIG`, or by its number; loaded as the name."""
+
+    def json_schema(self) -> JsonSchema:
+        """Say in JSON Schema what this field takes."""
+        return {"type": ["string", "integer"], "examples": ["SIGKILL", 9], "maxLength": 32}
+
+    def _read(self, value: Any) -> str:
+        said = str(value).strip().upper() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+        known = {str(int(one)): one.name for one in Signals}
+        name = known.get(said, said if said.startswith("SIG") else f"SIG{said}")
+        if not re.fullmatch(r"SIG[A-Z][A-Z0-9+-]{1,15}", name):
+            raise ValidationError("must be the name of a signal, as SIGKILL, or its number")
+        return name
+
+
 class SignalShape(Shape):
     """One thing that the job, its launcher or its scheduler saw. An unknown kind is kept and says nothing."""
 
@@ -62,11 +80,11 @@ class JobFailureShape(Shape):
     nodes = many(node_name(required=True), NODES_MAX)
     started_at = Moment(required=True)
     failed_at = Moment(required=True)
-    exit_code = Whole(0, EXIT_CODE_MAX)
-    signal = Text(32, pattern=r"SIG[A-Z0-9+-]{1,16}\Z", must="the name of a signal, as SIGKILL")
+    exit_code = Whole(EXIT_CODE_MIN, EXIT_CODE_MAX)
+    signal = SignalName()
     user = Text(256)
     log_excerpt = Printed(LOG_LENGTH)
-    signals = many(SignalShape, SIGNALS_MAX, required=False)
+    signals = many(SignalShape, SIGNALS_MAX, least=0, required=False)
 
 
 JOB_FAILURE = JobFailureShape()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from api.schemas.document import listed, nullable, obj
 from api.schemas.fields import JsonSchema
-from api.schemas.simple import COUNT, MAYBE, MAYBE_COUNT, TEXT, TIME, word
+from api.schemas.simple import COUNT, MAYBE, TEXT, TIME, word
 from registry.domain.failures import Cause
 from registry.domain.job_failures import Attribution, Retry
 
@@ -41,7 +41,7 @@ _JOB_FAILURE = {
     "reporter": TEXT,
     "started_at": TIME,
     "failed_at": TIME,
-    "exit_code": MAYBE_COUNT,
+    "exit_code": {"type": ["integer", "null"], "description": "Below 0 the signal that ended it, as Python says it."},
     "signal": MAYBE,
     **_VERDICT,
     "revision": COUNT,

@@ -21,7 +21,8 @@ from cryptography import x509
 log = logging.getLogger(__name__)
 
 Look: TypeAlias = tuple[tuple[int, int, int, int], ...]
-"""What tells files from those that stood in their place: device, inode, size, time of the last change."""
+"""What tells files from those that stood in their place: device, inode, size, time of the last change. That is the one
+of the inode, which moves also when somebody gives us the right to read a file."""
 
 
 class CertificateUnusable(Exception):
@@ -98,5 +99,5 @@ class Certificate:
             except OSError:
                 found.append((0, 0, 0, 0))
             else:
-                found.append((stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+                found.append((stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime_ns))
         return tuple(found)

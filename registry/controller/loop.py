@@ -91,14 +91,16 @@ class Controller:
         nodes = self.nodes.all()
         self._keep_up(nodes)
         due = [nodes[name] for name, at in self._due.items() if at <= self.monotonic()]
-        names = Counter(one.asked_as for one in nodes.values())
-        nameless = [one for one in due if one.asked_as is None or names[one.asked_as] > 1]
-        asked = {one.asked_as: one for one in due if one.asked_as is not None and names[one.asked_as] == 1}
+        names = Counter(one.asked_as for one in nodes.values() if one.asked_as is not None)
+        # Of a node without a name nothing is ever known, so it is not counted among those that may be silent.
+        named = {name: one for name, one in nodes.items() if one.asked_as is not None and names[one.asked_as] == 1}
+        nameless = [one for one in due if one.name not in named]
+        asked = {one.asked_as: one for one in due if one.asked_as is not None and one.name in named}
         if nameless:
             settle([(one, _without_name(one)) for one in nameless])
             self._put_off(nameless, self.interval)
         if asked:
-            self._ask(asked, nodes, settle)
+            self._ask(asked, named, settle)
         if due:
             self._count(nodes)
 

@@ -25,6 +25,7 @@ from registry.domain.findings import (
     UNREACHED_KINDS,
     Finding,
     Origin,
+    is_of_job,
     on_record,
 )
 from registry.domain.job_failures import (
@@ -71,7 +72,8 @@ SURE = 99
 def judge(job: JobFailure, around: Surroundings, policy: Policy) -> Verdict:
     """Say who is to blame for a failure. A function of its arguments, whatever order they list things in."""
     places = Places.of(job)
-    told = (*read_signals(job, places), *read_log(job, places), *read_exit(job))
+    signals = (one for one in read_signals(job, places) if is_of_job(one.at, job, policy))
+    told = (*signals, *read_log(job, places), *read_exit(job))
     witnesses = [one for one in told if one.grade is Grade.WITNESS]
     others = [one for one in told if one.grade is not Grade.WITNESS]
     found = sorted((*on_record(job, around, policy), *others), key=_key)

@@ -16,6 +16,13 @@ from registry.domain.log_patterns import PATTERNS, Pattern
 LINES_MAX = 2000
 """How many lines are read, the last ones: where a log breaks off, it is the end that counts."""
 
+LINE_LENGTH = 1000
+"""How much of a line is read, half of it from its beginning and half from its end.
+
+A pattern that looks for two words takes time by the square of a line's length: a progress bar of 60,000 characters
+without a line's end would stop everybody for half a minute.
+"""
+
 QUOTE_LENGTH = 120
 """How much of a line is shown."""
 
@@ -85,6 +92,7 @@ def read_log(job: JobFailure, places: Places) -> Iterator[Finding]:
 
 def read_line(line: str, job: JobFailure, places: Places, order: int = 0) -> Finding | None:
     """Return what one line says, or None where it says nothing that is known. It is dated as the failure itself."""
+    line = _bounded(line)
     xid = _XID_LINE.search(line)
     if xid is not None:
         return _of_xid(f"xid_{int(xid[1])}", line, job, places.writer_of(line), order)
@@ -135,6 +143,11 @@ def _of_xid(code: str, line: str, job: JobFailure, here: str | None, order: int)
         kind=kind.kind or code,
         retry=Retry.AS_IS if is_contained else None,
     )
+
+
+def _bounded(line: str) -> str:
+    half = LINE_LENGTH // 2
+    return line if len(line) <= LINE_LENGTH else f"{line[:half]} … {line[-half:]}"
 
 
 def quote(line: str) -> str:

@@ -162,6 +162,14 @@ def window(job: JobFailure, policy: Policy) -> tuple[datetime, datetime]:
     return begin, job.failed_at + timedelta(seconds=policy.blame_after_seconds)
 
 
+def is_of_job(at: datetime, job: JobFailure, policy: Policy) -> bool:
+    """Tell whether what a job tells can be of its own life: not what a log kept from the job before it.
+
+    A job may tell of what began long before it failed: its watchdogs wait as long as it likes.
+    """
+    return job.started_at - START_SLACK <= at <= window(job, policy)[1]
+
+
 def next_look(job: JobFailure, policy: Policy, after: datetime) -> datetime | None:
     """Return when a verdict is to be looked at once more, later than `after`; None when all has been seen.
 

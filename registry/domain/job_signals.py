@@ -122,6 +122,11 @@ KINDS: tuple[Kind, ...] = tuple(
 )
 """Every kind of signal, in the order in which they are tried."""
 
+SIGNALLED = 128
+"""What a shell adds to the number of the signal that ended a process."""
+_SIGNALS = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+"""The signals that end jobs, by their numbers: https://man7.org/linux/man-pages/man7/signal.7.html"""
+
 _NUMBER = re.compile(r"(?:^|xid\W{0,2}|xid_|: )([0-9]{1,3})\b")
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
@@ -144,10 +149,11 @@ def read_exit(job: JobFailure) -> Iterator[Finding]:
     """Give what the exit code says where it is told: much less than people think.
 
     https://tldp.org/LDP/abs/html/exitcodes.html: 128 and the number of the signal. A watchdog aborts (134), whoever
-    stops a job sends SIGTERM (143) and then SIGKILL (137), as the kernel does when memory is short.
+    stops a job sends SIGTERM (143) and then SIGKILL (137), as the kernel does when memory is short. Python says -9
+    where a shell says 137: https://docs.python.org/3/library/subprocess.html#subprocess.Popen.returncode
     """
-    ends = {134: "SIGABRT", 135: "SIGBUS", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
-    name = job.signal or ends.get(job.exit_code or 0)
+    code = job.exit_code or 0
+    name = job.signal or _SIGNALS.get(-code if code < 0 else code - SIGNALLED)
     if name is None:
         return
     segfault = name == "SIGSEGV"

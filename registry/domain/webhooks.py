@@ -38,6 +38,11 @@ AWAY_MAX = timedelta(days=7)
 """When nothing has arrived for so long, a subscription is switched off: the specification recommends it. What it was
 not told stays in the history, and is told when somebody switches it on."""
 
+AWAY_TRIES = 20
+"""Nor is it before so many tries in a row, which take more than an hour: a server that was itself off for a week, or
+whose clock leapt ahead, has not tried for a week.
+"""
+
 PENDING_MAX = 1000
 """Deliveries of one subscription that may wait beside the history. Beyond them it is told of nothing new until some are
 settled: the history keeps everything in order, so that bounds what a receiver that refuses some events costs."""
@@ -47,6 +52,9 @@ SUBSCRIPTIONS_MAX = 100
 
 RETRY_AFTER_MAX = timedelta(days=1)
 """The longest wait that a receiver may ask for: the longest of the schedule."""
+
+WAIT_MAX = RETRY_AFTER_MAX * (1 + JITTER)
+"""No wait is longer."""
 
 GONE = 410
 ASKS_TO_WAIT = frozenset({429, 502, 503, 504})
@@ -139,6 +147,11 @@ def pause_after(failures: int, chance: float) -> timedelta:
     return timedelta(seconds=seconds * (1 + JITTER * chance))
 
 
+def is_waiting(until: datetime | None, now: datetime) -> bool:
+    """Say whether a wait goes on. One that would be longer than any is of a clock that ran ahead, and over."""
+    return until is not None and now < until <= now + WAIT_MAX
+
+
 def retry_after(status: int, text: str | None, now: datetime) -> datetime | None:
     """Return until when a receiver asks to be left alone: `Retry-After` is seconds or a date (RFC 9110, 10.2.3).
 
@@ -150,9 +163,9 @@ def retry_after(status: int, text: str | None, now: datetime) -> datetime | None
         return now + min(timedelta(seconds=int(text[:9])), RETRY_AFTER_MAX)
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):  # no date, or one beyond all calendars
         return None
-    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     return min(max(at, now), now + RETRY_AFTER_MAX)
 
 

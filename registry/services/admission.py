@@ -255,7 +255,8 @@ def _preview(snapshot: Snapshot, candidate: Mapping[str, Any], policy: Policy, n
 def _in_boot(snapshot: Snapshot, facts: NodeFacts, boot_id: str | None) -> NodeFacts:
     if boot_id is None or not facts.is_known or nodes.is_current_boot(snapshot, facts.node, boot_id):
         return facts
-    return replace(facts, have=0, last_counted_start=None)
+    # Nor is a boot of which nothing was heard yet a silent one: whoever doubts a silence must not doubt this.
+    return replace(facts, have=0, last_counted_start=None, silence_seconds=0.0)
 
 
 def _units_named(snapshot: Snapshot, asked: Iterable[Mapping[str, Any]]) -> list[Device]:

@@ -141,7 +141,9 @@ class Courier:
         return len(batch.items), None
 
     def _write_down(self) -> None:
-        """Write down what came of each turn that has ended. One that cannot be written is gone, and done again."""
+        """Write down what came of each turn that has ended. One that cannot be written now, say on a full disk, is kept
+        until it can: what was sent is not sent again meanwhile.
+        """
         while True:
             try:
                 batch, outcome = self._done.get_nowait()
@@ -156,6 +158,8 @@ class Courier:
                 log.info("messages of subscription %s go on in another process", batch.subscription.id)
             except StoreUnavailable as error:
                 log.warning("what became of messages cannot be written: %s", error.detail)
+                self._busy.add(batch.subscription.id)
+                self._done.put((batch, outcome))
                 raise
 
     def _settle(self, batch: Batch, outcome: Outcome) -> None:

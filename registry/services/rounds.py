@@ -18,7 +18,7 @@ from registry.domain.actors import Subject
 from registry.domain.events import Event
 from registry.domain.messages import cloud_event, ping, slack_text
 from registry.domain.times import rfc3339
-from registry.domain.webhooks import AWAY_FAILURES, PENDING_MAX, Format, is_about, message_id, node_of
+from registry.domain.webhooks import AWAY_FAILURES, PENDING_MAX, Format, is_about, is_waiting, message_id, node_of
 from registry.services.webhook_keys import Safe, Unreadable
 from registry.services.webhooks import open_secrets, open_url
 from registry.store import deliveries, history
@@ -213,7 +213,7 @@ class _Choice:
         self._pings = [row for row in waiting if row.event is None]
         self._free: list[tuple[Event, Delivery]] = []
         self._due: list[tuple[Event, Delivery]] = []
-        self._rests = one.retry_at is not None and one.retry_at > now
+        self._rests = is_waiting(one.retry_at, now)
         for row in waiting:
             event = events.get(row.event) if row.event is not None else None
             if event is not None:
@@ -223,7 +223,7 @@ class _Choice:
         subjects = _subjects(event)
         if not subjects & self._taken:
             self._free.append((event, row))
-            if row.retry_at is None or row.retry_at <= now:
+            if not is_waiting(row.retry_at, now):
                 self._due.append((event, row))
                 if not self.is_away:
                     return  # it goes ahead in this very turn, and all after it stop where it does not arrive

@@ -32,6 +32,11 @@ METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
 https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16. Those of other clouds are link-local
 or private (169.254.169.254, fd00:ec2::254, 100.100.100.200)."""
 
+GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that is given to anybody on the internet. What lies outside is ours or nobody's, also where it is not
+called private, as IPv4 in one of its many other spellings (`::127.0.0.1`, `64:ff9b:1::/48`):
+https://www.iana.org/assignments/ipv6-address-space/ipv6-address-space.xhtml."""
+
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 """IPv4 written as IPv6: https://www.rfc-editor.org/rfc/rfc6052#section-2.1."""
 
@@ -107,6 +112,7 @@ def send(
         with socket.create_connection((address, port), timeout=timeout_seconds) as plain:
             if not is_tls:
                 return _exchange(plain, request, deadline)
+            plain.settimeout(_left(deadline))
             with ssl.create_default_context().wrap_socket(plain, server_hostname=host) as secured:
                 return _exchange(secured, request, deadline)
     except OSError as error:  # what TLS raises is one, too
@@ -129,6 +135,8 @@ def is_public(address: Address) -> bool:
     one, and no machine's own metadata. One that is written inside another counts as itself.
     """
     inner = _unwrap(address)
+    if isinstance(inner, ipaddress.IPv6Address) and inner not in GLOBAL_UNICAST:
+        return False
     return inner.is_global and not inner.is_multicast and inner not in METADATA
 
 
@@ -165,25 +173,38 @@ def _request(netloc: str, target: str, headers: Mapping[str, str], body: bytes) 
 def _exchange(connection: socket.socket, request: bytes, deadline: float) -> Answer:
     """Send a request and read the status, whatever comes after it. Raises OSError, TimeoutError among them.
 
-    Of an answer that is not yes the rest of the head is read, too.
+    Of an answer that is not yes the rest of the head is read, too. One of 1xx is none yet: the answer comes after it
+    (RFC 9110, 15.2).
     """
-    connection.settimeout(max(deadline - time.monotonic(), 0.001))
+    connection.settimeout(_left(deadline))
     connection.sendall(request)
-    received = _read_until(b"\r\n", connection, b"", STATUS_LINE_BYTES, deadline)
-    version, _, rest = received.partition(b" ")
-    if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
-        raise OSError("no answer of HTTP")
-    answer = Answer(int(rest[:3]))
-    if answer.is_taken:
-        return answer
-    head = _read_until(b"\r\n\r\n", connection, received, HEAD_BYTES, deadline).partition(b"\r\n\r\n")[0]
+    received, is_final = b"", False
+    while not is_final:
+        received = _read_until(b"\r\n", connection, received, STATUS_LINE_BYTES, deadline)
+        version, _, rest = received.partition(b" ")
+        if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
+            raise OSError("no answer of HTTP")
+        answer = Answer(int(rest[:3]))
+        if answer.is_taken:
+            return answer
+        received = _read_until(b"\r\n\r\n", connection, received, HEAD_BYTES, deadline)
+        head, _, received = received.partition(b"\r\n\r\n")
+        is_final = answer.status >= 200
     return Answer(answer.status, _header(head, b"retry-after"))
+
+
+def _left(deadline: float) -> float:
+    """Return for how many seconds it may still take. Raises TimeoutError when it is over."""
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError("timed out")
+    return seconds
 
 
 def _read_until(end: bytes, connection: socket.socket, received: bytes, most: int, deadline: float) -> bytes:
     """Read until something comes, the other side ends, or it is too much. Raises OSError."""
     while end not in received and len(received) < most:
-        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        connection.settimeout(_left(deadline))
         piece = connection.recv(STATUS_LINE_BYTES)
         if not piece:
             break

@@ -9,7 +9,17 @@ from datetime import datetime
 
 from registry.domain.actors import SYSTEM
 from registry.domain.events import JSON, Event, EventType
-from registry.domain.webhooks import AWAY_FAILURES, AWAY_MAX, GONE, DeliveryState, pause_after, retry_after, wait_after
+from registry.domain.webhooks import (
+    AWAY_FAILURES,
+    AWAY_MAX,
+    AWAY_TRIES,
+    GONE,
+    DeliveryState,
+    is_waiting,
+    pause_after,
+    retry_after,
+    wait_after,
+)
 from registry.services.leasing import Lease
 from registry.services.rounds import Batch, Item, Stop
 from registry.services.webhooks import switch_off, tell_abandoned
@@ -80,7 +90,7 @@ def _after_failure(
         if item.delivery is not None and item.event is None:
             _end(tx, _failed(item.delivery, stop, at, None, 0), DeliveryState.DEAD, at)
         return switch_off(tx, changed, "it answered 410: it wants no messages any more", SYSTEM), False
-    if at - (changed.failing_since or at) >= AWAY_MAX:
+    if at - (changed.failing_since or at) >= AWAY_MAX and changed.failures >= AWAY_TRIES:
         changed = switch_off(tx, changed, f"nothing arrived for {AWAY_MAX.days} days: {stop.error}", SYSTEM)
     rest = at + pause_after(changed.failures, chance())
     changed = replace(changed, retry_at=max(rest, asked) if asked else rest)
@@ -110,7 +120,7 @@ def _try_again(
     if item.event is None:
         _end(tx, _failed(row, stop, at, None, 0), DeliveryState.DEAD, at)
         return one
-    if row.retry_at is not None and row.retry_at > at:
+    if is_waiting(row.retry_at, at):
         deliveries.save_delivery(tx, replace(row, tried_at=at, status=stop.status, error=stop.error))
         return one
     failed = _failed(row, stop, at, asked, chance)

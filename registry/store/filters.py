@@ -32,6 +32,7 @@ class Sort(StrEnum):
     TIME = "time"
     FLAG = "flag"
     NUMBER = "number"
+    SIGNED = "signed"
     PROSE = "prose"
 
 
@@ -86,7 +87,9 @@ def _condition(name: str, column: Column, text: str) -> list[Condition]:
             raise _refused(name, "must be true or false")
         # A literal, so that an index over the rare ones alone is used.
         return [(f"{column.sql} = {int(text == 'true')}", ())]
-    if column.sort is Sort.NUMBER:
+    if column.sort is Sort.SIGNED and text.startswith("-"):
+        return [(f"{column.sql} = ?", (-whole_number(name, text[1:]),))]
+    if column.sort in {Sort.NUMBER, Sort.SIGNED}:
         return [(f"{column.sql} = ?", (whole_number(name, text),))]
     return [(f"{column.sql} = ?", (text,))]
 

@@ -292,7 +292,8 @@ def list_jobs(snapshot: Snapshot, filters: Mapping[str, str], part: Slice) -> li
 JOB_FAILURE_FIELDS = {
     **columns("j", "id", "job_id", "reporter", "signal", "attribution", "cause", "retry"),
     **columns("j", "started_at", "failed_at", "recorded_at", "judged_at", sort=Sort.TIME),
-    **columns("j", "exit_code", "confidence", "revision", sort=Sort.NUMBER),
+    **columns("j", "confidence", "revision", sort=Sort.NUMBER),
+    "exit_code": Column("j.exit_code", Sort.SIGNED),
     "user": Column("j.user_name"),
     "node": Column("w.node", among="j.id IN (SELECT w.job_failure FROM job_failure_node w WHERE {})"),
     "device": Column("w.device_id", among="j.id IN (SELECT w.job_failure FROM job_failure_device w WHERE {})"),

@@ -7,6 +7,7 @@ import http.client
 import shutil
 import socket
 import ssl
+import stat
 import subprocess
 import threading
 import time
@@ -18,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from registry.admin.certificate import Certificate, CertificateUnusable, read_expiry
+from registry.admin import certificate
+from registry.admin.certificate import Certificate, CertificateUnusable, load_context, read_expiry
 from registry.admin.demo_server import RunningServer, Stage, start_server
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes the certificates")
@@ -37,7 +39,7 @@ class Mount:
             (folder / name).symlink_to(Path("..data") / name)
         self._versions = 0
 
-    def publish(self, name: str, *, key_of: str | None = None, days: int = 1) -> None:
+    def publish(self, name: str, *, key_of: str | None = None, days: int = 1, mode: int = 0o600) -> None:
         """Make a version and put it in force in one step; `key_of` makes one whose key belongs to another."""
         self._versions += 1
         version = self.folder / f"..{self._versions}"
@@ -48,6 +50,7 @@ class Mount:
             other.mkdir()
             self._make(other, key_of, days)
             shutil.copy(other / "tls.key", version / "tls.key")
+        (version / "tls.key").chmod(mode)
         (self.folder / "..new").symlink_to(version.name)
         (self.folder / "..new").replace(self.folder / "..data")
 
@@ -146,6 +149,24 @@ def test_files_that_are_written_over_in_place_are_seen(mount: Mount, tmp_path: P
         mount.key.write_bytes(other.key.read_bytes())
 
         assert shown(server.address) == other.cert.read_text()
+
+
+def test_files_that_may_be_read_only_later_are_shown_then(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing changes then but the right to read them; whoever runs the tests as root may read them anyhow."""
+
+    def load(cert: str, key: str) -> ssl.SSLContext:
+        if not Path(key).stat().st_mode & stat.S_IRUSR:
+            raise CertificateUnusable("The key cannot be read: Permission denied.")
+        return load_context(cert, key)
+
+    monkeypatch.setattr(certificate, "load_context", load)
+    with handshakes(mount, []) as server:
+        first = shown(server.address)
+        mount.publish("second", mode=0)
+        assert shown(server.address) == first
+
+        mount.key.chmod(0o400)
+        assert shown(server.address) == mount.cert.read_text() != first
 
 
 def test_what_cannot_be_used_at_the_start_is_said_in_a_sentence(tmp_path: Path) -> None:

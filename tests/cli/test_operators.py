@@ -79,6 +79,7 @@ DOCUMENTS = [
 ]
 NOT_HERE = {
     "agent": "goes on until it is told to stop: tried in tests/agent and tests/live",
+    "device bundle": "writes a zip file: tried in test_device_bundle",
     "join": "prints a token into a file: tried in test_join",
     "report": "tried in test_commands",
     "service acknowledge": "takes an admin: tried in test_commands",

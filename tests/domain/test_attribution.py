@@ -41,6 +41,16 @@ def test_a_timeout_without_any_other_sign_after_data_loading_stalled_is_the_appl
     assert said(found) == (USER, Retry.DO_NOT_RETRY, (), ())
 
 
+@pytest.mark.parametrize("seconds", [-21600 - 1800, 3600])
+def test_what_a_job_tells_of_a_time_that_is_not_its_own_says_nothing(seconds: float) -> None:
+    assert said(verdict(job(signals=(signal("xid_79", seconds, node="node-c"), *timeouts())))) == NOTHING
+
+
+def test_what_a_job_tells_of_its_own_life_counts_however_long_its_watchdog_waits() -> None:
+    raised = signal("exception", -3700, rank=3, node="node-a", detail="KeyError: 'labels'")
+    assert verdict(job(signals=(raised, *timeouts()))).cause is USER
+
+
 def test_stalled_data_beside_a_broken_device_is_the_devices() -> None:
     stalled = signal("data_loading_stalled", -640, rank=13, node="node-b")
     found = verdict(job(signals=(stalled, *timeouts())), faults=[fault("xid_79", seconds=-660)])

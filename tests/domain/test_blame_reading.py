@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from registry.domain.excerpts import QUOTE_LENGTH, Places, read_log
@@ -192,6 +194,24 @@ def test_an_exit_code_alone_blames_nobody(code: int) -> None:
 def test_an_exit_code_and_the_signal_it_means_are_one_thing() -> None:
     both = job(exit_code=137, signal="SIGKILL")
     assert [one.kind for one in read_exit(both)] == [one.kind for one in read_exit(job(exit_code=137))] == ["SIGKILL"]
+
+
+@pytest.mark.parametrize(("code", "name"), [(-6, "SIGABRT"), (-9, "SIGKILL"), (-11, "SIGSEGV"), (139, "SIGSEGV")])
+def test_the_signal_that_ended_a_process_is_read_as_python_says_it_and_as_a_shell_does(code: int, name: str) -> None:
+    assert [one.kind for one in read_exit(job(exit_code=code))] == [name]
+
+
+@pytest.mark.parametrize("word", ["EDAC ", "Error: ", "pull image ", "Spot ", "GSP ", "Unicode", "nvme0: I/O "])
+def test_a_log_of_one_endless_line_is_read_in_passing(word: str) -> None:
+    began = time.process_time()
+    assert list(read_log(job(log_excerpt=word * (65_536 // len(word))), Places.of(job()))) == []
+    assert time.process_time() - began < 1
+
+
+def test_of_a_long_line_the_beginning_and_the_end_are_read() -> None:
+    bar = "step 7/9 " * 7000
+    for line in (f"torch.OutOfMemoryError: CUDA out of memory {bar}", f"{bar} KeyError: 'labels'"):
+        assert verdict(job(log_excerpt=line)).cause is USER
 
 
 def test_signals_of_sixteen_thousand_ranks_are_read_and_told_in_one_line() -> None:

@@ -1,94 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How does the emulated API server ask our webhooks? With AdmissionReviews, about what the chart names, failing closed.
-
-https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
-"""
+"""How does the emulated API server ask webhooks? As the chart's configurations say, by HTTP, before each change."""
 
 from __future__ import annotations
 
 import base64
 import json
 import uuid
-from dataclasses import dataclass, field
+from typing import Any
 
 import requests
 
-from registry.domain.taints import read_marks
+from tests.deploy.chart import LARGE, Matcher, webhooks
 from tests.kubernetes.objects import Attempt, Denied, Document
 from tests.kubernetes.patches import json_patch
 
-TIMEOUT_SECONDS = 10.0
-"""Longer than in a cluster: two cores are shared by many."""
+TIMEOUT_SECONDS = 2
 
 
-@dataclass
-class Webhooks:
-    """Asks `/k8s/nodes/mutate` about Nodes of ours that are born open, `/k8s/nodes/validate` about changes that take
-    our taint or label away: those are the conditions of the chart. Nothing else waits for an answer.
+class Admission:
+    """A hook for `before_update`. `asked` are the webhooks that were asked, `warnings` what they let people know."""
 
-    `asked` are the names of what it was asked about. Who does not answer has refused (`failurePolicy: Fail`).
-    """
-
-    url: str
-    token: str
-    asked: list[str] = field(default_factory=list)
+    def __init__(self, url: str, token: str) -> None:
+        self.asked: list[str] = []
+        self.warnings: list[str] = []
+        self._url, self._token = url, token
+        found = webhooks()
+        # Those that change an object come first.
+        self._order = [(name, found[name], Matcher(found[name])) for name in ("born", "closed", "uncordon")]
 
     def __call__(self, attempt: Attempt) -> None:
-        """Ask about one change, as a hook of the emulator. Raises Denied."""
-        if attempt.resource != "nodes" or attempt.new is None:
-            return
-        after = read_marks(attempt.new)
-        if attempt.old is None:
-            if after.is_managed and not after.is_closed:
-                self._mutate(attempt, attempt.new)
-            return
-        before = read_marks(attempt.old)
-        if before.is_managed and (not after.is_managed or (before.is_closed and not after.is_closed)):
-            response = self._ask("validate", attempt)
+        """Ask about a change. Raises Denied."""
+        for name, webhook, matcher in self._order:
+            review = _review(attempt)
+            if not matcher.asks(review):
+                continue
+            self.asked.append(name)
+            response = self._ask(webhook, review)
+            if response is None:
+                continue
+            self.warnings += response.get("warnings", ())
             if not response["allowed"]:
-                raise Denied(response["status"]["message"], response["status"].get("code", 403))
+                raise Denied(response["status"]["message"], response["status"]["code"])
+            if "patch" in response and attempt.new is not None:
+                patched = json_patch(attempt.new, json.loads(base64.b64decode(response["patch"])))
+                attempt.new.clear()
+                attempt.new.update(patched)
 
-    def _mutate(self, attempt: Attempt, new: Document) -> None:
-        response = self._ask("mutate", attempt)
-        changed = json_patch(new, json.loads(base64.b64decode(response["patch"])))
-        new.clear()
-        new.update(changed)
-
-    def _ask(self, what: str, attempt: Attempt) -> Document:
-        self.asked.append(attempt.name)
-        review = _review(attempt)
-        headers = {"Authorization": f"Bearer {self.token}"}
+    def _ask(self, webhook: dict[str, Any], review: Document) -> dict[str, Any] | None:
+        path = webhook["clientConfig"]["service"]["path"].replace(LARGE["webhook"]["token"], self._token)
         try:
-            answer = requests.post(
-                f"{self.url}/k8s/nodes/{what}?timeout=2s", json=review, headers=headers, timeout=TIMEOUT_SECONDS
+            answered = requests.post(
+                f"{self._url}{path}?timeout={TIMEOUT_SECONDS}s", json=review, timeout=TIMEOUT_SECONDS
             )
-            answer.raise_for_status()
+            answered.raise_for_status()
         except requests.RequestException as error:
-            raise Denied(f"failed calling webhook: {error}", 500) from error
-        response: Document = answer.json()["response"]
-        assert response["uid"] == review["request"]["uid"]
+            if webhook["failurePolicy"] == "Ignore":
+                return None
+            raise Denied(f"failed calling webhook {webhook['name']}", 500) from error
+        body: dict[str, Any] = answered.json()
+        assert body["response"]["uid"] == review["request"]["uid"]
+        response: dict[str, Any] = body["response"]
         return response
 
 
 def _review(attempt: Attempt) -> Document:
-    kind = {"group": "", "version": "v1", "kind": "Node"}
-    resource = {"group": "", "version": "v1", "resource": "nodes"}
+    resource = {"group": "", "version": "v1", "resource": attempt.resource}
+    if attempt.resource == "leases":
+        resource |= {"group": "coordination.k8s.io"}
     return {
         "kind": "AdmissionReview",
         "apiVersion": "admission.k8s.io/v1",
         "request": {
             "uid": str(uuid.uuid4()),
-            "kind": kind,
             "resource": resource,
-            "requestKind": kind,
-            "requestResource": resource,
             **({"subResource": attempt.subresource} if attempt.subresource else {}),
             "name": attempt.name,
             "operation": attempt.operation,
-            "userInfo": {"username": attempt.user, "groups": ["system:authenticated"]},
+            "userInfo": {"username": attempt.user},
             "object": attempt.new,
             "oldObject": attempt.old,
             "dryRun": attempt.dry_run,
-            "options": {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
         },
     }

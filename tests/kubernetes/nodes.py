@@ -12,6 +12,17 @@ from tests.kubernetes.emulator import Emulator
 from tests.kubernetes.objects import Document
 
 BORN = {"key": TAINT_KEY, "effect": "NoSchedule"}
+NODE_INFO = {
+    "architecture": "amd64",
+    "containerRuntimeVersion": "containerd://2.0.0",
+    "kernelVersion": "6.8.0",
+    "kubeProxyVersion": "",
+    "kubeletVersion": "v1.33.0",
+    "machineID": "1",
+    "operatingSystem": "linux",
+    "osImage": "Linux",
+    "systemUUID": "1",
+}
 FOREIGN = {"key": "example.com/theirs", "value": "x", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 
 
@@ -26,7 +37,7 @@ def node_object(name: str, *taints: dict[str, Any], labels: dict[str, str] | Non
         "spec": {**({"taints": [dict(one) for one in taints]} if taints else {}), **spec},
         "status": {
             "conditions": [{**ready, "lastHeartbeatTime": "2026-11-29T12:00:00Z"}],
-            "nodeInfo": {"bootID": "11111111-2222-3333-4444-555555555555", "kubeletVersion": "v1.33.0"},
+            "nodeInfo": {**NODE_INFO, "bootID": "11111111-2222-3333-4444-555555555555"},
         },
     }
 

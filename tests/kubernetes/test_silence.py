@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 
 from registry.controller import asking
+from registry.domain.node_naming import Naming
+from registry.domain.taints import MANAGED_LABEL
 from tests.kubernetes.bench import Bench, decision, minutes, unreachable
 from tests.kubernetes.emulator import Emulator
 
@@ -117,6 +119,20 @@ def test_whoever_leads_next_knows_of_the_wave(bench: Bench) -> None:
     heir.turn(30)
 
     assert heir.closed() == names[:2]
+
+
+def test_nodes_without_a_name_do_not_hide_one_that_is_silent(api: Emulator) -> None:
+    """Of them nothing is ever heard, and they must not be waited for."""
+    bench = Bench(api, Naming("label:host"))
+    for number in range(20):
+        host = {"host": f"host-{number}"} if number < 10 else {}
+        bench.cluster.register(f"node-{number:03d}", labels={MANAGED_LABEL: "true", **host})
+    bench.turn()
+
+    bench.silence("host-3")
+    bench.turn(10)
+
+    assert bench.closed() == ["node-003"]
 
 
 def test_nobody_is_closed_for_silence_while_not_all_are_known(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

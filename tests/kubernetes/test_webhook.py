@@ -10,16 +10,13 @@ import pytest
 from registry.domain.taints import MANAGED_LABEL, TAINT_KEY
 from tests.deploy.chart import needs_helm
 from tests.kubernetes.admission import Admission
-from tests.kubernetes.conftest import Start
+from tests.kubernetes.conftest import Kubectl, Start
 from tests.kubernetes.emulator import Emulator
 from tests.kubernetes.nodes import BORN, FOREIGN, Cluster, node_object
 from tests.kubernetes.objects import Denied
-from tests.kubernetes.running import wait_for
-from tests.kubernetes.test_kubectl import Kubectl, done, kubectl
+from tests.kubernetes.running import done, wait_for
 from tests.live.machines import Node, held, quarantine
 from tests.live.server import Caller, LiveServer
-
-__all__ = ["kubectl"]
 
 pytestmark = [needs_helm, pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")]
 

@@ -69,6 +69,15 @@ def test_a_boot_that_has_not_reported_has_no_passes(fleet: Fleet) -> None:
     assert items[0]["passes"]["have"] == 0
 
 
+def test_a_boot_that_has_not_reported_is_not_called_silent(fleet: Fleet) -> None:
+    fleet.admit()
+    fleet.clock.advance(1000)
+
+    (item,) = preview(fleet.db, [{"node": "node-a", "boot_id": "boot-2"}], policy=fleet.policy, now=fleet.clock.now)
+
+    assert [reason["code"] for reason in item["reasons"]] == ["passes_insufficient"]
+
+
 def test_the_boot_that_reported_is_admitted(fleet: Fleet) -> None:
     fleet.admit()
 

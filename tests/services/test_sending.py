@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import subprocess
@@ -27,6 +28,7 @@ LOCAL = ("127.0.0.0/8",)
         *("100.100.100.200", "168.63.129.16", "224.0.0.1", "255.255.255.255", "192.0.2.1", "240.0.0.1"),
         *("::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1", "2001:db8::1"),
         *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::"),
+        *("::127.0.0.1", "::169.254.169.254", "::ffff:0:127.0.0.1", "64:ff9b:1::7f00:1", "fec0::1", "4000::1"),
     ],
 )
 def test_what_is_not_of_the_public_internet_is_refused(address: str) -> None:
@@ -126,8 +128,9 @@ def test_what_was_looked_at_is_what_is_connected_to_although_the_name_has_moved(
         (b"SSH-2.0-OpenSSH\r\n", "no answer of HTTP"),
         (b"", "no answer of HTTP"),
         (b"x" * 100_000, "no answer of HTTP"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", "no answer of HTTP"),
     ],
-    ids=["redirect", "error", "another protocol", "nothing", "no end"],
+    ids=["redirect", "error", "another protocol", "nothing", "no end", "only a promise"],
 )
 def test_any_answer_but_yes_is_a_refusal(head: bytes, reason: str) -> None:
     with listening(replying(head)) as port, pytest.raises(NotSent, match=reason):
@@ -146,6 +149,12 @@ def test_any_answer_but_yes_is_a_refusal(head: bytes, reason: str) -> None:
         (b"HTTP/1.1 410 Gone\r\n", Answer(410)),
         (b"HTTP/1.1 200 OK\r\nRetry-After: 7\r\n\r\n", Answer(200)),
         (b"HTTP/1.1 500 Oh\r\n" + b"X: y\r\n" * 10_000, Answer(500)),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", Answer(204)),
+        (
+            b"HTTP/1.1 103 Early Hints\r\nRetry-After: 1\r\n\r\nHTTP/1.1 102 Wait\r\n\r\n"
+            b"HTTP/1.1 429 Slow\r\nRetry-After: 9\r\n\r\n",
+            Answer(429, "9"),
+        ),
     ],
 )
 def test_of_a_refusal_it_is_known_when_to_come_again(head: bytes, answer: Answer) -> None:
@@ -184,6 +193,18 @@ def test_one_that_answers_letter_by_letter_is_given_up_in_time() -> None:
     begun = time.monotonic()
     with listening(drip) as port, pytest.raises(NotSent, match="timed out"):
         post(f"http://127.0.0.1:{port}/", b"{}", allowed=LOCAL, timeout_seconds=0.5)
+    assert time.monotonic() - begun < 2
+
+
+def test_one_that_promises_an_answer_for_ever_is_given_up_in_time() -> None:
+    def promise(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection.sendall(b"HTTP/1.1 102 Processing\r\n\r\n")
+
+    begun = time.monotonic()
+    with listening(promise) as port, pytest.raises(NotSent, match="timed out"):
+        post(f"http://127.0.0.1:{port}/", b"{}", allowed=LOCAL, timeout_seconds=0.3)
     assert time.monotonic() - begun < 2
 
 

@@ -45,6 +45,7 @@ FILTERS = {
     "profiles": profiles.FILTERS,
 }
 VALUES = {
+    "exit_code": "-11",
     "device": SERIALS[0],
     "since": "2026-01-01T00:00:00Z",
     "until": "2027-01-01T00:00:00Z",

@@ -89,8 +89,10 @@ def test_of_a_long_log_the_end_is_read(operator: Asker) -> None:
         ({"started_at": "yesterday"}, "/started_at"),
         ({"failed_at": "2026-11-29T05:00:00Z"}, "/failed_at"),
         ({"failed_at": "2026-11-30T05:00:00Z"}, "/failed_at"),
-        ({"exit_code": -1}, "/exit_code"),
-        ({"signal": "kill"}, "/signal"),
+        ({"exit_code": -65}, "/exit_code"),
+        ({"signal": "kill -9"}, "/signal"),
+        ({"signal": 0}, "/signal"),
+        ({"signal": True}, "/signal"),
         ({"log_excerpt": 7}, "/log_excerpt"),
         ({"signals": [{"kind": "x"}]}, "/signals/0/at"),
         ({"signals": [{"kind": "x", "at": "2026-11-29T12:00:00Z", "ranks": 1}]}, "/signals/0/ranks"),
@@ -103,6 +105,22 @@ def test_what_cannot_be_read_is_refused_and_named(operator: Asker, changes: dict
     assert refused.status_code == 422
     assert [error["pointer"] for error in refused.json["errors"]] == [pointer]
     assert operator.get("/v1/job-failures").json["items"] == []
+
+
+@pytest.mark.parametrize("signal", ["SIGKILL", "kill", "Sigkill", 9, "9"])
+def test_a_signal_is_told_by_its_name_or_its_number(operator: Asker, signal: str | int) -> None:
+    assert operator.post("/v1/job-failures", json=told(signal=signal)).json["signal"] == "SIGKILL"
+
+
+def test_an_exit_code_is_told_as_python_says_it_and_found_by_that(operator: Asker) -> None:
+    found = operator.post("/v1/job-failures", json=told(exit_code=-11, signals=[])).json
+
+    assert (found["exit_code"], found["attribution"]) == (-11, "undecided")
+    assert "SIGSEGV" in found["evidence"][0]["what"]
+    ids = [one["id"] for one in operator.get("/v1/job-failures?exit_code=-11").json["items"]]
+    assert ids == [found["id"]]
+    assert operator.get("/v1/job-failures?exit_code=11").json["items"] == []
+    assert operator.get("/v1/job-failures?exit_code=--11").status_code == 422
 
 
 def test_a_node_that_is_named_twice_is_one_and_an_unknown_one_gets_no_record(operator: Asker) -> None:
