@@ -69,7 +69,7 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
     (r"mlx5_\w+.*(link down|Link Down)|Link DOWN on port", _HW, 70, _P, "a link went down", by.NCCL, True),
     # --- driver ----------------------------------------------------------------------------------------------
     (
-        r"Driver/library version mismatch|NVRM: API mismatch",
+        r"[Dd]river/library version mismatch|NVRM: API mismatch",
         _DRV,
         93,
         _P,
@@ -96,6 +96,7 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
         r"DUE TO PREEMPTION|\b[Pp]reempted\b.*\b(job|by)\b",
         *(_PLT, 95, _P, "the scheduler took the nodes for other work", by.SLURM, False),
     ),
+    (r"[Pp]rolog (hung|failed|error)|Epilog error", _PLT, 85, _P, "the node's setup for jobs failed", by.SLURM, False),
     (r"DUE TO JOB REQUEUE", _PLT, 70, _P, "the scheduler put the job back", by.SLURM, False),
     (
         r"local storage usage exceeds|exceeded its local ephemeral storage limit",
@@ -165,7 +166,7 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
         *(_USR, 93, _P, "the program asked for more GPU memory than there is", by.TORCH, False),
     ),
     (
-        r"CONSTRAINT_MEMCG|Memory cgroup out of memory|oom_kill events? in|\bOOMKilled\b",
+        r"CONSTRAINT_MEMCG|Memory cgroup out of memory|oom[-_]kill event(s|\(s\))? in|\bOOMKilled\b",
         *(_USR, 92, _P, "the program met its own limit of memory", by.CGROUP, False),
     ),
     (r"Out of memory: Killed process", _USR, 62, _S, "the host ran out of memory", by.CGROUP, False),
@@ -206,7 +207,7 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
         *(_USR, 92, _P, "an assertion of the program's kernel failed", by.CUDA, False),
     ),
     (r"no kernel image is available", _USR, 90, _P, "the program was not built for this GPU", by.CUDA, False),
-    (r"illegal memory access", _USR, 65, _S, "a kernel touched memory that is not its own", by.CUDA, False),
+    (r"illegal memory access", _USR, 55, _S, "a kernel touched memory that is not its own", by.CUDA, False),
     # A program built wrongly does so, and one whose instructions a device spoiled.
     (r"misaligned address|illegal instruction", _USR, 55, _S, "a kernel did what the GPU refuses", by.CUDA, False),
     (r"unspecified launch failure|launch timed out", None, 30, _S, "a kernel failed on the GPU", by.CUDA, False),

@@ -58,8 +58,10 @@ def test_stalled_data_beside_a_broken_device_is_the_devices() -> None:
 
 
 @pytest.mark.parametrize("code", ["xid_13", "xid_31", "xid_43"])
-def test_a_programs_xid_alone_is_the_users(code: str) -> None:
-    assert said(verdict(faults=[fault(code)])) == (USER, Retry.DO_NOT_RETRY, (), ())
+def test_a_programs_xid_is_the_users_when_several_devices_show_it_and_open_when_one_does(code: str) -> None:
+    assert said(verdict(faults=[fault(code)])) == NOTHING
+    spread = [fault(code, device="gpu-1"), fault(code, "node-b", "gpu-2")]
+    assert said(verdict(faults=spread)) == (USER, Retry.DO_NOT_RETRY, (), ())
 
 
 def test_a_cleanup_alone_blames_nobody() -> None:
@@ -73,8 +75,8 @@ def test_a_contained_memory_error_is_the_hardwares_and_excludes_nothing() -> Non
 @pytest.mark.parametrize(
     ("users", "expected"),
     [
-        ([], (USER, Retry.DO_NOT_RETRY, (), ())),
-        (["ana", "ana"], (USER, Retry.DO_NOT_RETRY, (), ())),
+        ([], NOTHING),
+        (["ana", "ana"], NOTHING),
         (["bo"], NOTHING),
         (["bo", "cy"], (HARDWARE, Retry.EXCLUDE_DEVICES, (), ("gpu-1",))),
     ],
@@ -89,12 +91,12 @@ def test_a_programs_xid_is_the_devices_when_programs_of_several_people_meet_it(
 
 def test_who_ran_the_jobs_must_be_known_to_tell_people_apart() -> None:
     earlier = [Earlier("gpu-1", "bo", "job-7"), Earlier("gpu-1", "cy", "job-8")]
-    assert verdict(faults=[fault("xid_13")], earlier=earlier).cause is USER
+    assert verdict(faults=[fault("xid_13")], earlier=earlier).devices == ()
 
 
 def test_repetition_on_another_device_does_not_count() -> None:
     earlier = [Earlier("gpu-9", "bo", "job-7"), Earlier("gpu-9", "cy", "job-8")]
-    assert verdict(job(user="ana"), faults=[fault("xid_13")], earlier=earlier).cause is USER
+    assert verdict(job(user="ana"), faults=[fault("xid_13")], earlier=earlier).devices == ()
 
 
 def test_a_memory_error_before_a_programs_xid_explains_it() -> None:
@@ -283,14 +285,15 @@ def test_evidence_is_told_weightiest_first_and_bounded() -> None:
 
 def test_below_the_policys_confidence_nobody_is_blamed() -> None:
     strict = Policy(blame_confidence_percent=95)
-    assert verdict(faults=[fault("xid_31")], policy=strict).attribution is Attribution.UNDECIDED
-    assert verdict(faults=[fault("xid_31")]).attribution is Attribution.APPLICATION
+    told = job(log_excerpt="ValueError: shapes do not fit")
+    assert verdict(told, policy=strict).attribution is Attribution.UNDECIDED
+    assert verdict(told).attribution is Attribution.APPLICATION
 
 
 @pytest.mark.parametrize(
     ("line", "cause"),
     [
-        ("RuntimeError: CUDA error: an illegal memory access was encountered", None),
+        ("RuntimeError: DataLoader worker (pid 7) exited unexpectedly", None),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/shard-7'", None),
         ("ValueError: shapes do not fit", Cause.USER),
     ],

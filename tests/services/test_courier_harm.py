@@ -44,10 +44,10 @@ def test_a_week_in_which_nobody_tried_switches_nobody_off(post: Post, judged: in
     post.go()
 
     post.clock.advance(8 * DAY)  # the server was off, or its clock leapt
-    post.wait(600)
+    post.wait(600, step=20)
     assert post.show(one)["enabled"]
     post.receiver.judge = lambda _: 200
-    post.wait(400)
+    post.wait(400, step=20)
     assert post.receiver.sequences == happened
 
 

@@ -248,7 +248,7 @@ def test_a_fault_that_a_boot_shows_again_under_a_later_job_counts_for_that_too(t
     two.clock.advance(7200)
     two.fail("xid_13", device=serial(5), occurred_at=two.clock.now)
 
-    assert fail(two, "job-2")[1]["cause"] == "user"
+    assert any("xid_13" in one["what"] for one in fail(two, "job-2")[1]["evidence"])
 
 
 def test_a_programs_fault_becomes_the_devices_under_jobs_of_several_people(two: Fleet) -> None:
@@ -258,7 +258,7 @@ def test_a_programs_fault_becomes_the_devices_under_jobs_of_several_people(two: 
         verdicts.append(fail(two, f"job-of-{user}", user=user)[1]["cause"])
         two.clock.advance(86400)
 
-    assert verdicts == ["user", None, "hardware"]
+    assert verdicts == [None, None, "hardware"]
 
 
 def test_a_node_that_fell_silent_is_found_and_our_own_outage_silences_none(two: Fleet) -> None:
