@@ -51,8 +51,8 @@ The words
     heat           what makes a GPU an outlier: hotter than its neighbours of the same model under like load.
     quarantine, hold   our decision to keep a unit, board, machine or identifier out: who, why, until what.
     queue          what is held or withheld now, as people work through it: the oldest first.
-    piece          one kind of evidence that the case of a hold may have: a failure record, a kernel log, a diagnostic, a
-                   second place, a ticket.
+    piece          one kind of evidence that the case of a hold may have: a failure record, a kernel log, a diagnostic,
+                   a second place, a ticket.
     review         a person's second look at a hold that goes on, with a new date or ticket.
     bind           a hold binds what it meets: a unit, a board, an instance, a chassis, a name, an identifier
                    unseen; and the node's name that was asked for, which meets nothing, so that it is found.
@@ -102,8 +102,8 @@ The words
     note           a person's remark on a device; an event, and kept beside so that it is found.
     stay           the time that a device was in one slot of one node.
     timeline       a device's whole life as a picture: stays by node, failures as marks, passes as ticks, holds as bars.
-    folded         said of what a picture or a page counts and does not show one by one, because it is older or too much.
-    swap test      what the places tell in which a device failed: whether the fault went with it or stayed with the slot.
+    folded         said of what a picture or page counts and does not show one by one, because it is older or too much.
+    swap test      what the places tell in which a device failed: whether the fault went with it or stayed in the slot.
     bundle         all that is known of one device in one file, with proofs, for whoever takes the device back.
     event          one entry of the append-only history: `noun.past_participle`.
     subscription   an address that is told of events as they happen: which ones, in what format, signed with what.

@@ -33,7 +33,7 @@ class SubscriptionShape(Shape):
 
 
 class ChangeShape(Shape):
-    """`PATCH /v1/webhooks/{webhook}`: what is left out stays. `skip` leaves out what has happened meanwhile."""
+    """`PATCH /v1/webhooks/{webhook}`: what is left out stays. `skip` leaves out what waits or was given up."""
 
     url = Text(URL_LENGTH)
     description = Text(DESCRIPTION_LENGTH)

@@ -91,7 +91,7 @@ def show(session: Session, webhook_id: str) -> None:
 @_TO_FILE
 @_DESCRIPTION
 @click.option("--on/--off", "enabled", default=None, help="Switch it on, where it goes on as it stopped, or off.")
-@click.option("--skip", is_flag=True, help="Leave out what has happened meanwhile.")
+@click.option("--skip", is_flag=True, help="Leave out what has happened meanwhile, dead letters too.")
 @speaks_http
 def change(
     session: Session,

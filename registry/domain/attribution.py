@@ -2,7 +2,7 @@
 """Who is to blame for a failed job: hardware, driver, platform or user? Or does the evidence not say?
 
 First error first: what came later may have followed, and counts for less. Witnesses are no culprits: however many
-ranks wait or find a peer gone, it is one incident, and they blame nobody; so no witness ever changes who is blamed.
+ranks wait or find a peer gone, it is one incident, and they blame nobody; so no witness ever brings blame on anybody.
 What hit many nodes at one moment hit what they share. A device is excluded for what it showed itself.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from registry.domain.blame_evidence import suspects_of, told_as_evidence
+from registry.domain.blame_evidence import CLOCKS, as_following, before_the_wait, suspects_of, told_as_evidence
 from registry.domain.excerpts import Places, read_log
 from registry.domain.failures import Cause
 from registry.domain.findings import (
@@ -39,9 +39,6 @@ from registry.domain.job_failures import (
 )
 from registry.domain.job_signals import read_exit, read_signals
 from registry.domain.policy import Policy
-
-CLOCKS = timedelta(seconds=5)
-"""Times nearer than this are one moment: they are read from several clocks."""
 
 SILENCE = timedelta(seconds=60)
 """A node is silent between two reports anyway: so long before something else it must have been so to come first."""
@@ -75,7 +72,7 @@ def judge(job: JobFailure, around: Surroundings, policy: Policy) -> Verdict:
     signals = (one for one in read_signals(job, places) if is_of_job(one.at, job, policy))
     told = (*signals, *read_log(job, places), *read_exit(job))
     witnesses = [one for one in told if one.grade is Grade.WITNESS]
-    others = [one for one in told if one.grade is not Grade.WITNESS]
+    others = before_the_wait(job, (one for one in told if one.grade is not Grade.WITNESS), witnesses)
     found = sorted((*on_record(job, around, policy), *others), key=_key)
     suspects = suspects_of(job, witnesses)
     weighed = weigh(found, len(job.nodes), suspects)
@@ -135,7 +132,7 @@ def _shared(found: list[Finding], nodes: int) -> list[Finding]:
         one = replace(
             together[0], cause=Cause.PLATFORM, weight=85, what=said, node=None, device=None, retry=Retry.AS_IS
         )
-        found = [*(_follows(other) if other in together else other for other in found), one]
+        found = [*(as_following(other) if other in together else other for other in found), one]
     return found
 
 
@@ -163,7 +160,7 @@ def _links_after_devices(found: list[Finding]) -> list[Finding]:
         is_over = broken is not None and _is_before(broken, one)
         return is_over or (down is not None and one.kind == LINK_ERRORS and _is_before(down, one))
 
-    return [_follows(one) if follows(one) else one for one in found]
+    return [as_following(one) if follows(one) else one for one in found]
 
 
 def _drivers_and_devices(found: list[Finding]) -> list[Finding]:
@@ -185,7 +182,7 @@ def _drivers_and_devices(found: list[Finding]) -> list[Finding]:
         same = (other for other in broken if other.device == one.device)
         return one.cause is Cause.DRIVER and any(abs(other.at - one.at) <= TOGETHER or other.is_look for other in same)
 
-    return [_follows(one) if is_unreached(one) or is_over(one) else one for one in found]
+    return [as_following(one) if is_unreached(one) or is_over(one) else one for one in found]
 
 
 def _nodes_of_faults(found: list[Finding]) -> list[Finding]:
@@ -199,7 +196,7 @@ def _nodes_of_faults(found: list[Finding]) -> list[Finding]:
     def follows(one: Finding) -> bool:
         return one.origin is Origin.NODE and any(explains(other, one) for other in broken)
 
-    return [_follows(one) if follows(one) else one for one in found]
+    return [as_following(one) if follows(one) else one for one in found]
 
 
 def _symptoms(found: list[Finding]) -> list[Finding]:
@@ -210,7 +207,7 @@ def _symptoms(found: list[Finding]) -> list[Finding]:
         is_symptom = one.grade is Grade.SYMPTOM and one.cause is Cause.USER
         return is_symptom and any(other.at <= one.at + TOGETHER / 2 for other in broken)
 
-    return [_follows(one) if follows(one) else one for one in found]
+    return [as_following(one) if follows(one) else one for one in found]
 
 
 def _first_error(found: list[Finding]) -> list[Finding]:
@@ -223,10 +220,10 @@ def _first_error(found: list[Finding]) -> list[Finding]:
     if own is None or broken is None:
         return found
     if not _is_before(broken, own):
-        return [_follows(one) if one.cause in PLATFORM_SIDE and not _is_before(one, own) else one for one in found]
+        return [as_following(one) if one.cause in PLATFORM_SIDE and not _is_before(one, own) else one for one in found]
     if own.at - broken.at > TOGETHER:
         return found
-    return [_follows(one) if one.cause is Cause.USER else one for one in found]
+    return [as_following(one) if one.cause is Cause.USER else one for one in found]
 
 
 def _is_proof(one: Finding) -> bool:
@@ -249,11 +246,6 @@ def _is_before(one: Finding, other: Finding) -> bool:
 
 def _first(found: Iterable[Finding], is_wanted: Callable[[Finding], object]) -> Finding | None:
     return min((one for one in found if is_wanted(one) and one.weight >= CULPRIT), key=_key, default=None)
-
-
-def _follows(one: Finding) -> Finding:
-    """Let a finding count for a third: something else explains it."""
-    return replace(one, weight=one.weight // 3, what=f"{one.what}, which may have followed")
 
 
 def _key(one: Finding) -> tuple[str, ...]:

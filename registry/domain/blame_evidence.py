@@ -4,15 +4,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
 
-from registry.domain.findings import Finding
-from registry.domain.job_failures import Evidence, JobFailure, Surroundings
+from registry.domain.failures import Cause
+from registry.domain.findings import TIMED_OUT, Finding, Origin
+from registry.domain.job_failures import Evidence, Grade, JobFailure, Surroundings
 
 POINTERS = 2
 """So many different reporters must point at one node before it is left out of a retry."""
 
 EVIDENCE_MAX = 32
 """How many pieces of evidence are told; the weightiest first."""
+
+
+CLOCKS = timedelta(seconds=5)
+"""Times nearer than this are one moment: they are read from several clocks."""
+
+
+def as_following(one: Finding) -> Finding:
+    """Let a finding count for a third: something else explains it."""
+    return replace(one, weight=one.weight // 3, what=f"{one.what}, which may have followed")
+
+
+def before_the_wait(job: JobFailure, found: Iterable[Finding], witnesses: Iterable[Finding]) -> list[Finding]:
+    """Let what a program shows count for less where the job had failed before, or a collective had timed out.
+
+    Data that came late before a collective timed out may be why; data that came late afterwards is not.
+    """
+    timed_out = (one.at for one in witnesses if one.kind == TIMED_OUT)
+    latest = min((job.failed_at, *timed_out)) + CLOCKS
+
+    def follows(one: Finding) -> bool:
+        return (
+            one.grade is Grade.SYMPTOM and one.cause is Cause.USER and one.origin is Origin.SIGNAL and one.at > latest
+        )
+
+    return [as_following(one) if follows(one) else one for one in found]
 
 
 def suspects_of(job: JobFailure, witnesses: Iterable[Finding]) -> tuple[str, ...]:

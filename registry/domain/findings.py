@@ -55,6 +55,9 @@ https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/"""
 CONTAINED = 80
 """How much such a fault says: it ends the program it hits."""
 
+TIMED_OUT = "somebody waited in vain"
+"""What a witness says whose time was up."""
+
 KERNEL_SLACK = timedelta(seconds=60)
 """How much later than the failure a line of a kernel's log may be dated: two clocks, and a process that dies slowly."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from registry.domain.excerpts import Places, quote, read_line
 from registry.domain.failures import Cause, look_up
-from registry.domain.findings import Finding, Origin, base_of
+from registry.domain.findings import TIMED_OUT, Finding, Origin, base_of
 from registry.domain.job_failures import Grade, JobFailure, Retry, Signal
 
 _P, _S, _W = Grade.PROOF, Grade.SYMPTOM, Grade.WITNESS
@@ -103,7 +103,8 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, bool, bool], ...] = (
     (r"(^|_)nan(_|$)|loss_(inf|spike|diverg)", None, 30, _S, "the loss is no number, of whatever cause", False, False),
     (r"exception|error_raised|traceback", _USR, 45, _S, "the program raised an exception", False, True),
     # Whoever waits, or finds the other end gone, is a witness.
-    (r"timeout|timed_out|watchdog|hang|stall|stuck|progress", None, 0, _W, "somebody waits", False, False),
+    (r"timeout|timed_out|watchdog", None, 0, _W, TIMED_OUT, False, False),
+    (r"hang|stall|stuck|progress", None, 0, _W, "somebody waits", False, False),
     (
         r"nccl|collective|remote|peer|unreach|unresponsive|connection|gloo|rdzv|rendezvous",
         None,

@@ -242,7 +242,8 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
         *(None, 0, _W, "the other end went away", by.NCCL, False),
     ),
     (
-        r"Got completion from peer|Got completion with error|unresponsive remote|Request completed with error",
+        r"Got completion from peer|Got completion with error|Request completed with error"
+        r"|[Uu]n(responsive|reachable) (remote|receiver|peer)|UN(RESP|REACH)_REMOTE",
         *(None, 0, _W, "a transfer to a peer failed", by.NCCL, False),
     ),
 )

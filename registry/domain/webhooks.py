@@ -47,6 +47,10 @@ PENDING_MAX = 1000
 """Deliveries of one subscription that may wait beside the history. Beyond them it is told of nothing new until some are
 settled: the history keeps everything in order, so that bounds what a receiver that refuses some events costs."""
 
+SAVE_EVERY = 10_000
+"""After so many events that concern a subscription in nothing its position is written: to look at them again after a
+restart costs a second or two, and to write it each time a commit."""
+
 SUBSCRIPTIONS_MAX = 100
 """Each is sent to by a thread of its own."""
 

@@ -18,7 +18,7 @@ from registry.domain.actors import Subject
 from registry.domain.events import Event
 from registry.domain.messages import cloud_event, ping, slack_text
 from registry.domain.times import rfc3339
-from registry.domain.webhooks import AWAY_FAILURES, PENDING_MAX, Format, is_about, is_waiting, message_id, node_of
+from registry.domain.webhooks import AWAY_FAILURES, PENDING_MAX, SAVE_EVERY, Format, is_about, is_waiting, message_id, node_of
 from registry.services.webhook_keys import Safe, Unreadable
 from registry.services.webhooks import open_secrets, open_url
 from registry.store import deliveries, history
@@ -36,10 +36,6 @@ PAGES = 10
 
 PAGES_KEPT = 20
 """How many of them are kept for other subscriptions at the same place in the history."""
-
-SAVE_EVERY = 10_000
-"""After so many events that concern a subscription in nothing its position is written: to look at them again after a
-restart costs a second or two, and to write it each time a commit."""
 
 CONTENT_TYPES = {Format.CLOUDEVENTS: "application/cloudevents+json; charset=utf-8", Format.SLACK: "application/json"}
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from registry.domain.times import rfc3339, rfc3339_or_none
-from registry.domain.webhooks import DeliveryState, Filter
+from registry.domain.webhooks import SAVE_EVERY, DeliveryState, Filter
 from registry.store import deliveries
 from registry.store import webhooks as store
 from registry.store.database import Snapshot
@@ -33,8 +33,7 @@ def subscriptions_json(snapshot: Snapshot, several: Sequence[Subscription], now:
             "created_by": one.created_by,
             "keys": [_key_json(secret) for secret in secrets_in_force(snapshot, one, now)],
             "position": one.position,
-            # One that keeps up looks at everything, and writes its position now and then only.
-            "behind": max(head - one.position, 0) if one.failures or not one.is_enabled else 0,
+            "behind": _behind(one, head),
             "pending": counts.get(one.id, {}).get(DeliveryState.PENDING, 0),
             "dead": counts.get(one.id, {}).get(DeliveryState.DEAD, 0),
             "delivered": one.delivered,
@@ -53,6 +52,12 @@ def secrets_in_force(snapshot: Snapshot, one: Subscription, now: datetime) -> li
     """Return what signs for a subscription now, the newest first."""
     found = store.list_secrets(snapshot, one.id)
     return [secret for secret in found if secret.drop_at is None or secret.drop_at > now]
+
+
+def _behind(one: Subscription, head: int) -> int:
+    """Count the events that one has not come to: one that keeps up writes its position now and then only."""
+    behind = max(head - one.position, 0)
+    return behind if one.failures or not one.is_enabled or behind > 2 * SAVE_EVERY else 0
 
 
 def _key_json(secret: Secret) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def change_subscription(
     """Send to another address, or switch a subscription off or on; what is None stays.
 
     One that is switched on goes on where it had stopped; with `skips` it is told only of what happens from now on, and
-    what waited is forgotten. What it is told of cannot be changed: a new subscription can take its place. Raises
+    what waited or was given up is forgotten. What it is told of cannot be changed: a new subscription can take its place. Raises
     NotFound, InvalidField.
     """
     if url is not None:
@@ -126,7 +126,7 @@ def change_subscription(
         position = tx.flush()
         if skips:
             changed = replace(changed, position=position)
-            deliveries.forget_pending(tx, one.id)
+            deliveries.forget_undelivered(tx, one.id)
         deliveries.wake(tx, one.id)
         store.save_subscription(tx, changed)
         return subscriptions_json(tx, [changed], now)[0]

@@ -93,9 +93,9 @@ def revive(tx: Transaction, subscription_id: str, delivery_ids: Sequence[str] | 
     return int(cursor.rowcount)
 
 
-def forget_pending(tx: Transaction, subscription_id: str) -> None:
-    """Delete what waits."""
-    tx.execute("DELETE FROM delivery WHERE subscription_id = ? AND state = 'pending'", (subscription_id,))
+def forget_undelivered(tx: Transaction, subscription_id: str) -> None:
+    """Delete what waits, and the dead letters."""
+    tx.execute("DELETE FROM delivery WHERE subscription_id = ? AND state IN ('pending', 'dead')", (subscription_id,))
 
 
 def has_delivered_before(snapshot: Snapshot, before: datetime) -> bool:

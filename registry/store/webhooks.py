@@ -69,7 +69,7 @@ class Totals:
     behind: int
     """Events of the history that no failing subscription was told of yet, of the one that is furthest behind."""
     oldest_at: datetime | None
-    """When the oldest event happened that waits to be delivered."""
+    """When the oldest event happened that waits to be delivered, but for what a person switched off."""
 
 
 _SUBSCRIPTION = (
@@ -178,7 +178,9 @@ def read_totals(snapshot: Snapshot) -> Totals:
         snapshot.all("SELECT state, COUNT(*) FROM delivery WHERE event IS NOT NULL GROUP BY state")
     )
     oldest = snapshot.one(
-        "SELECT MIN(e.at) FROM delivery y JOIN event e ON e.sequence = y.event WHERE y.state = 'pending'"
+        "SELECT MIN(e.at) FROM delivery y JOIN event e ON e.sequence = y.event "
+        "JOIN subscription s ON s.id = y.subscription_id "
+        "WHERE y.state = 'pending' AND (s.is_enabled = 1 OR s.failing_since IS NOT NULL)"
     )
     slowest = snapshot.one(
         "SELECT MIN(position) FROM subscription WHERE removed_at IS NULL AND is_enabled = 1 AND failures > 0"

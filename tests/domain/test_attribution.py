@@ -51,6 +51,20 @@ def test_what_a_job_tells_of_its_own_life_counts_however_long_its_watchdog_waits
     assert verdict(job(signals=(raised, *timeouts()))).cause is USER
 
 
+@pytest.mark.parametrize("seconds", [-300, 60])
+def test_data_that_stall_after_a_collective_timed_out_are_not_why(seconds: float) -> None:
+    early = tuple(replace(one, at=at(-320)) for one in timeouts(8))
+    found = verdict(job(signals=(signal("data_loading_stalled", seconds, rank=13, node="node-b"), *early)))
+    assert said(found) == NOTHING
+
+
+@pytest.mark.parametrize("words", ["Unreachable remote", "Unresponsive remote", "unresponsive receiver"])
+def test_a_peer_that_does_not_answer_is_a_suspicion_at_the_peer(words: str) -> None:
+    lines = "\n".join(f"{name}: libfabric efa: {words}, peer node-h" for name in NODES[:7])
+    found = verdict(job(log_excerpt=lines))
+    assert (found.cause, found.retry, found.nodes) == (None, Retry.EXCLUDE_NODES, ("node-h",))
+
+
 def test_stalled_data_beside_a_broken_device_is_the_devices() -> None:
     stalled = signal("data_loading_stalled", -640, rank=13, node="node-b")
     found = verdict(job(signals=(stalled, *timeouts())), faults=[fault("xid_79", seconds=-660)])

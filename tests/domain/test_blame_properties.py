@@ -11,9 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.domain.attribution import CULPRIT, judge
+from registry.domain.excerpts import Places
 from registry.domain.failures import CATALOGUE, Cause
 from registry.domain.findings import window
-from registry.domain.job_failures import Attribution, JobFailure, NodeChange, Retry, Signal, Surroundings, Verdict
+from registry.domain.job_failures import (
+    Attribution,
+    Grade,
+    JobFailure,
+    NodeChange,
+    Retry,
+    Signal,
+    Surroundings,
+    Verdict,
+)
+from registry.domain.job_signals import read_signals
 from registry.domain.policy import Policy
 from tests.domain.blame import NODES, change, check, fault, job, signal
 
@@ -88,14 +99,19 @@ def test_the_order_in_which_things_are_told_does_not_matter(
 
 
 @given(JOBS, AROUND, st.lists(st.tuples(st.integers(0, 63), NODE, SECONDS), max_size=8))
-def test_more_witnesses_never_change_who_is_blamed(
+def test_more_witnesses_never_bring_blame_on_anybody(
     told: JobFailure, around: Surroundings, witnesses: list[tuple[int, str, int]]
 ) -> None:
     # Ranks are left out: what names a rank beside a node also tells where the rank is.
     more = [Signal("nccl_timeout", told.failed_at + timedelta(seconds=s), None, node) for _, node, s in witnesses]
-    assert essence(judge(replace(told, signals=(*told.signals, *more)), around, POLICY)) == essence(
-        judge(told, around, POLICY)
+    before, after = judge(told, around, POLICY), judge(replace(told, signals=(*told.signals, *more)), around, POLICY)
+    # What a program shows after a timeout does not explain it, so it speaks less for the program, and less against
+    # the platform.
+    is_eased = any(
+        one.grade is Grade.SYMPTOM and one.cause is Cause.USER for one in read_signals(told, Places.of(told))
     )
+    assert is_eased or essence(after) == essence(before)
+    assert after.cause is not Cause.USER or before.cause is Cause.USER
 
 
 @given(st.lists(st.tuples(st.sampled_from(["nccl_timeout", "hang", "peer_gone"]), NODE), max_size=64))

@@ -218,5 +218,5 @@ def test_signals_of_sixteen_thousand_ranks_are_read_and_told_in_one_line() -> No
     told = job(signals=tuple(signal("nccl_timeout", 0, rank=rank, node="node-a") for rank in range(16384)))
     assert len(list(read_signals(told, Places.of(told)))) == 16384
     assert [one.what for one in verdict(told).evidence] == [
-        "somebody waits, times: 16384, on nodes: 1; who waits or is cut off is a witness, not the culprit"
+        "somebody waited in vain, times: 16384, on nodes: 1; who waits or is cut off is a witness, not the culprit"
     ]

@@ -7,11 +7,13 @@ import pytest
 
 from registry.domain.errors import StoreUnavailable
 from registry.domain.webhooks import SCHEDULE_SECONDS
-from registry.services import courier
+from registry.services import courier, webhook_views, webhooks
 from registry.services.sending import Answer
 from registry.store.database import Database
+from registry.store.webhooks import Totals, read_totals
 from tests.clock import Clock
-from tests.services.messages import Post
+from tests.fleet import ALICE
+from tests.services.messages import PEPPER, Post
 
 DAY = 86_400.0
 
@@ -87,3 +89,54 @@ def test_a_receiver_that_asks_for_nonsense_is_left_alone_like_any_other(post: Po
 
     assert len(post.receiver.asked) == 1
     assert SCHEDULE_SECONDS[0] > 4
+
+
+def change(post: Post, id_: str, **how: bool) -> None:
+    webhooks.change_subscription(post.db, id_, **how, pepper=PEPPER, actor=ALICE, now=post.clock.now)
+
+
+def totals(post: Post) -> Totals:
+    with post.db.read() as snapshot:
+        return read_totals(snapshot)
+
+
+def test_dead_letters_that_nobody_will_ever_take_can_be_put_away(post: Post) -> None:
+    one = post.subscribe()
+    (event,) = post.happen("node-a")
+    post.receiver.judge = lambda message: 422 if message.sequence == event else 200
+    for _ in range(110):
+        post.happen("node-elsewhere")
+        post.wait(3600, step=3600)
+    assert (post.show(one)["dead"], totals(post).dead) == (1, 1)
+
+    change(post, one, skips=True)
+
+    assert (post.show(one)["dead"], totals(post).dead, post.deliveries(one, state="dead")) == (0, 0, [])
+    assert post.show(one)["enabled"]
+
+
+def test_what_a_person_switched_off_is_nothing_to_wake_anybody_for(post: Post) -> None:
+    one = post.subscribe()
+    post.happen("node-a")
+    post.receiver.judge = lambda _: 500
+    post.go()
+    began = post.clock.now
+    assert totals(post).oldest_at == began
+    change(post, one, is_enabled=False)
+    assert totals(post).oldest_at is None
+
+    change(post, one, is_enabled=True)
+    post.receiver.judge = lambda _: 410  # it is the receiver that switches it off
+    post.wait(10)
+    assert (post.show(one)["enabled"], totals(post).oldest_at) == (False, began)
+
+
+def test_one_that_is_slow_is_seen_to_be_late_although_nothing_fails(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_views, "SAVE_EVERY", 3)
+    one = post.subscribe()
+    post.happen(*["node-a"] * 6)
+    assert post.show(one)["behind"] == 0
+    post.happen("node-a")
+    assert post.show(one)["behind"] == 7
