@@ -71,12 +71,15 @@ def register(app: Flask) -> None:
         is_refused=forms.is_refused,
         address_with=pages.address_with,
         age=lambda at: words.age(at, now()),
+        heading=words.heading,
     )
     env.filters.update(
         tone=words.tone,
         sign=words.sign,
         plain=words.plain,
         capital=words.capital,
+        ending=words.ending,
+        typed=words.typed,
         exact=words.exact,
         clock=words.clock,
         duration=words.duration,

@@ -17,6 +17,10 @@ FIELDS_MAX = 1000
 """Most boxes that one form may have ticked, as many as the API takes targets at once."""
 
 
+SPOKEN = {"retyped": "what was typed again", "id": "the choice", "as": "the way to resolve it"}
+"""How fields are called to people whose own name says nothing to them."""
+
+
 def field(name: str, *, most: int = ID_LENGTH, is_prose: bool = False) -> str:
     """Read a field that must be filled in, without blanks around it. Raises InvalidField naming it."""
     found = optional(name, most=most, is_prose=is_prose)
@@ -86,7 +90,9 @@ def retyped(expected: str, name: str = "retyped") -> None:
 
 def refuse(name: str, detail: str) -> InvalidField:
     """Make the error that says what is wrong with one field."""
-    return InvalidField(f"{name.replace('_', ' ')} {detail}", errors=(FieldError(f"/{name}", detail),))
+    return InvalidField(
+        f"{SPOKEN.get(name, name).replace('_', ' ')} {detail}", errors=(FieldError(f"/{name}", detail),)
+    )
 
 
 def given(name: str, default: object = "", key: str = "") -> str:

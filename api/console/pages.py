@@ -26,7 +26,7 @@ from api.context import database, now, request_id, standing
 from api.errors import PROBLEM_TYPE, status_of
 from registry.domain.errors import Forbidden, PratiqueError, RateLimited, StoreUnavailable, Unauthenticated
 from registry.domain.roles import Role
-from registry.services import tokens
+from registry.services import safe_mode, tokens
 
 PERSONS = (Role.OPERATOR, Role.AUDITOR, Role.ADMIN)
 """Whose tokens open a session: those that people hold."""
@@ -116,7 +116,7 @@ def action(
 
 
 def render(template: str, status: int = 200, **values: object) -> Response:
-    """Show a page. Besides `values` it knows who is signed in, and what the last action did or why it failed."""
+    """Show a page. Besides `values` it knows who is signed in, what the last act did, and what safe mode is for."""
     said = cookies.find_sentence()
     g.is_said = said is not None
     text = render_template(
@@ -125,6 +125,7 @@ def render(template: str, status: int = 200, **values: object) -> Response:
         csrf_token=g.session.csrf if "session" in g else None,
         problem=g.get("problem"),
         said=said,
+        alarms=g.get("alarms", ()),
         now=now(),
         **values,
     )
@@ -175,6 +176,7 @@ def _sign_in() -> bool:
     except Unauthenticated:
         return False
     g.session, g.caller = session, asking
+    g.alarms = safe_mode.tell_standing(database())
     wait = standing().bucket.take(asking.token_id, now())
     if wait:
         raise RateLimited(f"too many requests with this token; come again in {wait} s", retry_after=wait)

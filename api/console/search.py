@@ -41,5 +41,7 @@ def address_of(found: Found) -> str:
             return f"/console/devices/{ref}"
         case Kind.TICKET:
             return f"/console/queue?ticket={ref}"
+        case Kind.HOLD:
+            return f"/console/audit?quarantine={ref}"
         case Kind.NODE | Kind.INSTANCE:
             return f"/console/nodes/{ref}"

@@ -19,8 +19,8 @@ from registry.services.tokens import Caller
 
 bp = Blueprint("console_session", __name__)
 
-_LOCAL = re.compile(r"/console/[!-\[\]-~]*")
-"""A page of ours, in the characters that an address has; a backslash is a slash to some browsers."""
+_LOCAL = re.compile(r"/console/(?!.*(?:\.|%2e)(?:\.|%2e))[!-\[\]-~]*", re.IGNORECASE)
+"""A page of ours, in the characters that an address has; a backslash is a slash to some browsers, two dots lead out."""
 
 
 @bp.get("/login")

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
+from markupsafe import Markup, escape
+
+from registry.domain.quarantine import ReleasePolicy
 from registry.domain.times import brief, parse_rfc3339
 
 GOOD, WARN, BAD, IDLE = "good", "warn", "bad", "idle"
@@ -36,6 +40,30 @@ TONES: Mapping[str, str] = {
 SIGNS: Mapping[str, str] = {GOOD: "✓", WARN: "▲", BAD: "✕", IDLE: "○"}
 """The sign that goes with each: told apart by shape, not by colour."""
 
+ENDINGS: Mapping[str, str] = {
+    ReleasePolicy.MANUAL: "Ends when a person releases it",
+    ReleasePolicy.AT_EXPIRY: "Ends at its date",
+    ReleasePolicy.AFTER_PASSES: "Ends after clean runs that follow a restart, or when a person releases it",
+}
+"""What ends a hold, for whoever has never heard the names of the ways."""
+
+HEADINGS: Mapping[int, str] = {
+    400: "This could not be read",
+    401: "Sign in first",
+    403: "You may not do this",
+    404: "There is nothing here",
+    405: "This page takes no such form",
+    409: "It has changed meanwhile",
+    413: "This is too much at once",
+    422: "This cannot be done as it was asked",
+    429: "Too many at once",
+    500: "Something went wrong here",
+    503: "The records cannot be reached",
+}
+"""What a page of an error is called, instead of the name that HTTP has for its status."""
+
+_COMMAND = re.compile("`([^`]+)`")
+
 _STEPS = ((86_400 * 2, 86_400, "d"), (7_200, 3_600, "h"), (120, 60, "min"), (0, 1, "s"))
 """From how many seconds on an age is said in which unit: two days are 48 h until they are over."""
 
@@ -58,6 +86,21 @@ def plain(word: object) -> str:
 def capital(sentence: str) -> str:
     """Begin a sentence with a capital and leave the rest as it is: names in it must not change."""
     return sentence[:1].upper() + sentence[1:].removesuffix(".")
+
+
+def ending(release_policy: str) -> str:
+    """Say what ends a hold."""
+    return ENDINGS[release_policy]
+
+
+def heading(status: int, title: str) -> str:
+    """Call an error by what it means for a person; one that is rare keeps its title."""
+    return HEADINGS.get(status, title)
+
+
+def typed(sentence: str) -> Markup:
+    """Show what a sentence has between backticks as something to type; all else of it stays text."""
+    return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(sentence))))  # noqa: S704 - escaped before
 
 
 def moment_of(given: datetime | str) -> datetime:

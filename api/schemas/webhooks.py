@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from marshmallow import fields
+from typing import Any
+
+from marshmallow import ValidationError, fields, validates_schema
 
 from api.schemas.fields import Flag, OpaqueId, Shape, Text, Whole, Word, many
 from registry.domain.webhooks import PENDING_MAX, Algorithm, Format
@@ -39,6 +41,12 @@ class ChangeShape(Shape):
     description = Text(DESCRIPTION_LENGTH)
     enabled = Flag()
     skip = Flag()
+
+    @validates_schema
+    def changes_something(self, data: dict[str, Any], **_: Any) -> None:
+        """Refuse what would only write that nothing was changed."""
+        if all(data.get(name) is None for name in ("url", "description", "enabled")) and not data.get("skip"):
+            raise ValidationError("must name what changes: url, description, enabled or skip")
 
 
 class RotateShape(Shape):

@@ -28,7 +28,8 @@ from registry.services.admission import decide_admission
 bp = Blueprint("kubernetes", __name__, url_prefix="/k8s")
 
 TIMEOUT = "timeout"
-"""What an API server adds to the address of a webhook: how long it will wait. We are done long before."""
+"""What an API server adds to the address of a webhook: how long it will wait. We are done long before, but for records
+that somebody holds locked: then it waits no longer, and its own configuration refuses what would open a node."""
 
 P = ParamSpec("P")
 

@@ -18,6 +18,9 @@ from typing import Any, TypeAlias
 
 from cryptography import x509
 
+from registry.admin.ground import utc_now
+from registry.domain.times import brief
+
 log = logging.getLogger(__name__)
 
 Look: TypeAlias = tuple[tuple[int, int, int, int], ...]
@@ -36,7 +39,7 @@ def load_context(cert: str, key: str) -> ssl.SSLContext:
         # A key with a password would ask for it in every process; an empty one opens none.
         context.load_cert_chain(cert, key, password="")
     except ssl.SSLError as error:
-        reason = (error.reason or "neither is PEM").lower().replace("_", " ")
+        reason = (error.reason or "one of them is no PEM, or has a password").lower().replace("_", " ")
         raise CertificateUnusable(f"The certificate {cert} and the key {key} cannot be used: {reason}.") from error
     except OSError as error:
         raise CertificateUnusable(
@@ -80,16 +83,24 @@ class Certificate:
             self._tell(self._expires_at)
 
     def _take(self) -> None:
-        cert, key = self.files
         try:
-            self._context = load_context(cert, key)
+            self._context, self._expires_at = self._load()
         except CertificateUnusable as error:
             # Between the writing of two files they do not match: a moment later they are looked at again.
             log.error("%s The one before is shown on.", error)  # noqa: TRY400 - a sentence, no traceback
             return
-        self._expires_at = read_expiry(cert)
-        log.info("another certificate is shown", extra={"fields": {"file": cert, "expires_at": self._expires_at}})
+        about = {"file": self.files[0], "expires_at": self._expires_at}
+        log.info("another certificate is shown", extra={"fields": about})
         self.tell_expiry()
+
+    def _load(self) -> tuple[ssl.SSLContext, datetime | None]:
+        """Load what is in the files. Raises CertificateUnusable, also for what has run out before what is shown."""
+        cert, key = self.files
+        context, expires_at, now = load_context(cert, key), read_expiry(cert), utc_now()
+        holds = self._expires_at is not None and now < self._expires_at
+        if holds and expires_at is not None and expires_at <= now:
+            raise CertificateUnusable(f"The certificate {cert} ran out at {brief(expires_at)}.")
+        return context, expires_at
 
     def _look(self) -> Look:
         found = []

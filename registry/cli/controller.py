@@ -163,7 +163,11 @@ def make_controller(
     nodes = Nodes(bell.ring)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     lease = Lease(api, namespace, lease_name, identity, say, seconds, now, lease_seconds, bell.ring)
-    applier = Applier(api, nodes, node_name_from, say, meters, now, lease.is_held, evicts=evict_on_drain)
+
+    def may_act() -> bool:
+        return lease.is_held() and not bell.is_stopping()
+
+    applier = Applier(api, nodes, node_name_from, say, meters, now, seconds, may_act, evicts=evict_on_drain)
     made = Controller(
         nodes, asker, applier, lease, bell, say, meters, seconds, now, interval=interval, patience=patience
     )

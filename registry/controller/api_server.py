@@ -7,6 +7,7 @@ The conventions: https://github.com/kubernetes/community/blob/master/contributor
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -35,13 +36,22 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
-class ApiError(Exception):
-    """The API server did not do it. `status` is 0 where nobody answered."""
+_SECONDS = re.compile(r"[0-9]{1,5}")
 
-    def __init__(self, detail: str, status: int = 0) -> None:
+
+class ApiError(Exception):
+    """The API server did not do it. `status` is 0 where nobody answered, `retry_after` the seconds it asks to wait."""
+
+    def __init__(self, detail: str, status: int = 0, retry_after: float | None = None) -> None:
         super().__init__(detail)
         self.detail = detail
         self.status = status
+        self.retry_after = retry_after
+
+    @property
+    def is_refusal(self) -> bool:
+        """Did it say no to this very request? Then it may well do another."""
+        return 400 <= self.status < 500 and self.status != 429
 
 
 class Missing(ApiError):
@@ -69,8 +79,12 @@ class _Bearer(AuthBase):
     file: Path | None
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Raises OSError, or ValueError for a file that holds no token: what stands in it is told to nobody."""
         if self.file is not None:
-            request.headers["Authorization"] = f"Bearer {self.file.read_text(encoding='ascii').strip()}"
+            token = self.file.read_bytes().strip()
+            if not token.isascii() or not token.decode("ascii").isprintable() or len(token.split()) != 1:
+                raise ValueError(f"{self.file} must hold one token and nothing else")
+            request.headers["Authorization"] = f"Bearer {token.decode('ascii')}"
         return request
 
 
@@ -145,7 +159,7 @@ class ApiServer:
         if answer.status_code in range(200, 300):
             return answer
         with closing(answer):
-            raise _error_of(answer.status_code, _status_in(answer))
+            raise _error_of(answer.status_code, _status_in(answer), _retry_after(answer))
 
     def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._own, "session", None)
@@ -183,9 +197,15 @@ def _event(line: bytes) -> dict[str, Any]:
     return event
 
 
-def _error_of(status: int, said: Mapping[str, Any]) -> ApiError:
+def _error_of(status: int, said: Mapping[str, Any], retry_after: float | None = None) -> ApiError:
     message = str(said.get("message") or f"HTTP status {status}")
-    return _BY_STATUS.get(status, ApiError)(message, status)
+    return _BY_STATUS.get(status, ApiError)(message, status, retry_after)
+
+
+def _retry_after(answer: requests.Response) -> float | None:
+    """Read how long the server, or a proxy before it, asks to be left alone; only seconds are used for that."""
+    asked = answer.headers.get("Retry-After", "")
+    return float(asked) if _SECONDS.fullmatch(asked) else None
 
 
 def _status_in(answer: requests.Response) -> Mapping[str, Any]:

@@ -76,12 +76,16 @@ def _disposition(decision: Mapping[str, Any]) -> Disposition:
 
 
 def _again(decision: Mapping[str, Any]) -> float | None:
-    """Seconds until asking again can help, by the service's own clock, and a little by chance."""
+    """Seconds until asking again can help, by the service's own clock, and a little by chance. None where it could help
+    now: the service is not waited for, but a report that may never come.
+    """
     try:
         times = [parse_rfc3339(str(one["retry_at"])) for one in decision["reasons"] if one.get("retry_at")]
         if not times:
             return None
         pause = (min(times) - parse_rfc3339(str(decision.get("decided_at")))).total_seconds()
     except ValueError:
+        return None
+    if pause <= 0:
         return None
     return min(max(pause, RETRY_LEAST), RETRY_MOST) * random.uniform(1.0, 1.1)  # noqa: S311 - spreads load

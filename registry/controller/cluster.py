@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from registry.controller.api_server import ApiServer
 
@@ -40,7 +41,9 @@ def find_cluster(given: Given, environ: Mapping[str, str], account: Path = SERVI
     """
     if given.api_server is not None:
         if not given.api_server.startswith(("http://", "https://")):
-            raise NoCluster(f"The address {given.api_server!r} must begin with http:// or https://.")
+            raise NoCluster("The address of the API server must begin with http:// or https://.")
+        if not _is_address(given.api_server):
+            raise NoCluster("The address of the API server must name a host, and no user: give --api-token-file.")
         server = ApiServer(
             given.api_server, given.api_token_file, str(given.api_ca_file) if given.api_ca_file else None
         )
@@ -54,6 +57,15 @@ def find_cluster(given: Given, environ: Mapping[str, str], account: Path = SERVI
         if not file.is_file():
             raise NoCluster(f"{file} is missing: let the pod mount its service account's token.")
     return ApiServer(f"https://{address}:{port}", token, str(authorities)), _namespace(given.namespace or _own(account))
+
+
+def _is_address(text: str) -> bool:
+    """Does it name a host and a port, and no password, which would stand in the log?"""
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and parts.port != 0 and parts.username is None and parts.password is None
+    except ValueError:
+        return False
 
 
 def _own(account: Path) -> str:

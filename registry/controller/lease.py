@@ -50,6 +50,7 @@ class Lease:
     _held_until: float = field(default=-math.inf, init=False)
     _observed: tuple[object, ...] | None = field(default=None, init=False)
     _observed_at: float = field(default=0.0, init=False)
+    _anothers_until: float = field(default=-math.inf, init=False)
     _was_held: bool = field(default=False, init=False)
     _said: str = field(default="", init=False)
 
@@ -93,6 +94,8 @@ class Lease:
         try:
             lease = self.api.get(self._path())
         except Missing:
+            if self.monotonic() < self._anothers_until:  # somebody deleted the object under its holder
+                return
             self.api.create(self._leases(), self._written({}, holder=self.identity, seconds=self.seconds))
             self._held_until = started + self.seconds * HELD_SHARE
             return
@@ -107,11 +110,12 @@ class Lease:
         seen = tuple(spec.get(name) for name in ("holderIdentity", "renewTime", "acquireTime", "leaseTransitions"))
         if seen != self._observed:
             self._observed, self._observed_at = seen, self.monotonic()
-        holder = spec.get("holderIdentity")
+        holder, lasts = spec.get("holderIdentity"), spec.get("leaseDurationSeconds")
         if not holder or holder == self.identity:
-            return False
-        lasts = spec.get("leaseDurationSeconds")
-        return self.monotonic() < self._observed_at + max(self.seconds, lasts if isinstance(lasts, int) else 0)
+            self._anothers_until = -math.inf
+        else:
+            self._anothers_until = self._observed_at + max(self.seconds, lasts if isinstance(lasts, int) else 0)
+        return self.monotonic() < self._anothers_until
 
     def _written(self, lease: Mapping[str, Any], *, holder: str, seconds: float) -> dict[str, Any]:
         """Write the object anew, over the version that was read and no other."""

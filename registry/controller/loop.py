@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from registry.client import ClientError, pause_before
 from registry.controller.applying import Applier, Order
@@ -21,7 +22,7 @@ from registry.controller.meters import Meters
 from registry.controller.nodes import Nodes
 from registry.controller.seen import NodeSeen
 from registry.domain.admitted_condition import REPORT_STALE, ConditionStatus
-from registry.domain.tainting import Answer, Keep, fell_silent_lately, is_mass_silence
+from registry.domain.tainting import SILENCE_WINDOW, Answer, Keep, fell_silent_lately, is_mass_silence
 
 INTERVAL_SECONDS = 5.0
 """Seconds between two questions about a node: how late a hold may reach the cluster."""
@@ -29,6 +30,10 @@ INTERVAL_SECONDS = 5.0
 DECISIONS_PER_SECOND = 500
 """How many are asked for at most: a third of what one core of a server decides. Of 12,500 nodes each is asked about
 every 25 seconds then."""
+
+TOGETHER_SHARE = 0.1
+"""The part of the interval by which nodes are asked about early so that one question does for all of them: as much as
+chance puts between them."""
 
 PATIENCE_SECONDS = 60.0
 """How old the last decision about a node may become before its condition says that there is none."""
@@ -66,6 +71,7 @@ class Controller:
     _due: dict[str, float] = field(default_factory=dict)
     _answers: dict[str, Answer] = field(default_factory=dict)
     _heard_at: dict[str, float] = field(default_factory=dict)
+    _closed_at: dict[str, float] = field(default_factory=dict)
     _failures: int = 0
     _is_mass: bool = False
     _turned_at: float = 0.0
@@ -90,7 +96,7 @@ class Controller:
         """Ask about every node that is due, and have `settle` bring each to what follows."""
         nodes = self.nodes.all()
         self._keep_up(nodes)
-        due = [nodes[name] for name, at in self._due.items() if at <= self.monotonic()]
+        due = [nodes[name] for name in self._find_due()]
         names = Counter(one.asked_as for one in nodes.values() if one.asked_as is not None)
         # Of a node without a name nothing is ever known, so it is not counted among those that may be silent.
         named = {name: one for name, one in nodes.items() if one.asked_as is not None and names[one.asked_as] == 1}
@@ -106,20 +112,21 @@ class Controller:
 
     def _ask(self, asked: Mapping[str, NodeSeen], nodes: Mapping[str, NodeSeen], settle: Settle) -> None:
         silent: list[NodeSeen] = []
-        unheard, detail = dict(asked), ""
+        unheard, detail, retry_after = dict(asked), "", None
         try:
             for batch in self.asker.ask({name: one.boot_id for name, one in asked.items()}):
                 heard = [(unheard.pop(name), one) for name, one in batch.items()]
                 for node, one in heard:
                     self._hear(node.name, one)
                 silent += [node for node, _ in heard if self._is_silent_and_open(node)]
-                settle([(node, Order(one.answer)) for node, one in heard if not self._is_silent_and_open(node)])
+                settle([(node, self._by_answer(node)) for node, _ in heard if not self._is_silent_and_open(node)])
+                self._turned_at = self.monotonic()
         except ClientError as error:
-            detail = error.detail
+            detail, retry_after = error.detail, error.retry_after
         self._note(detail)
         settle(self._close_silent(silent, nodes))
         settle([(one, _without_decision(detail)) for one in unheard.values() if self._is_forsaken(one)])
-        self._put_off(unheard.values(), pause_before(min(self._failures, 5)))
+        self._put_off(unheard.values(), pause_before(min(self._failures, 5), retry_after))
 
     def _note(self, detail: str) -> None:
         """Say when decisions stop coming, and when they come again."""
@@ -138,7 +145,7 @@ class Controller:
         now = self.monotonic()
         self._answers[node], self._heard_at[node] = heard.answer, now
         self.meters.add("decisions_total", f'disposition="{heard.answer.disposition}"')
-        chance = random.uniform(0.9, 1.0)  # noqa: S311 - spreads load, guards nothing
+        chance = random.uniform(1 - TOGETHER_SHARE, 1.0)  # noqa: S311 - spreads load, guards nothing
         interval = max(self.interval, len(self._due) / DECISIONS_PER_SECOND)
         self._due[node] = now + (interval * chance if heard.again is None else max(heard.again, interval / 4))
 
@@ -149,6 +156,7 @@ class Controller:
         now = self.now()
         kept = {name for name, one in nodes.items() if self._is_silent_and_open(one)}
         lately = {name for name, one in nodes.items() if fell_silent_lately(one.condition, REPORT_STALE, now)}
+        lately |= self._closed_lately()
         fallen, unknown = len(kept | lately), len(nodes.keys() - self._answers.keys())
         is_mass = is_mass_silence(len(nodes), fallen)
         self.meters.set("silent_nodes_kept", {"": float(len(kept) if is_mass else 0)})
@@ -158,8 +166,21 @@ class Controller:
         self._is_mass = is_mass
         if not is_mass and is_mass_silence(len(nodes), fallen + unknown):
             return []
-        keep, detail = (Keep.MASS_SILENCE, MASS_DETAIL) if is_mass else (None, "")
-        return [(one, Order(self._answers[one.name], keep, detail)) for one in silent]
+        if is_mass:
+            return [(one, self._by_answer(one, Keep.MASS_SILENCE, MASS_DETAIL)) for one in silent]
+        orders = [(one, self._by_answer(one)) for one in silent]
+        self._closed_at |= {one.name: self.monotonic() for one, _ in orders}
+        return orders
+
+    def _closed_lately(self) -> set[str]:
+        """Find the nodes that we closed for their silence within the window. Their conditions say it to whoever leads
+        next, but not where the API server lets nobody write them, or when the clock of the day is set.
+        """
+        since = self.monotonic() - SILENCE_WINDOW.total_seconds()
+        return {name for name, at in self._closed_at.items() if at >= since and self._answers[name].is_silence}
+
+    def _by_answer(self, node: NodeSeen, keep: Keep | None = None, detail: str = "") -> Order:
+        return Order(self._answers[node.name], keep, detail, self._heard_at[node.name])
 
     def _is_silent_and_open(self, node: NodeSeen) -> bool:
         answer = self._answers.get(node.name)
@@ -167,9 +188,10 @@ class Controller:
 
     def _keep_up(self, nodes: Mapping[str, NodeSeen]) -> None:
         """Let nodes that are gone go, and let those that are new or changed be due at once."""
-        for known in (self._due, self._answers, self._heard_at):
+        for known in self._known():
             for name in known.keys() - nodes.keys():
                 del known[name]
+        self.applier.refusals.keep_only(nodes)
         now = self.monotonic()
         for name in nodes:
             self._due.setdefault(name, now)
@@ -177,12 +199,23 @@ class Controller:
         if self._failures == 0:  # while nobody decides there is nothing to hurry for
             self._due |= {name: now for name in self.nodes.take_changed() if name in nodes}
 
+    def _find_due(self) -> list[str]:
+        """Name the nodes to ask about now: with those whose time has come, those whose time comes soon."""
+        now = self.monotonic()
+        if min(self._due.values(), default=math.inf) > now:
+            return []
+        return [name for name, at in self._due.items() if at <= now + self.interval * TOGETHER_SHARE]
+
     def _forget(self) -> None:
-        """Whoever does not act remembers nothing: it begins from what stands when it does."""
-        self._due.clear()
-        self._answers.clear()
-        self._heard_at.clear()
+        """Whoever does not act remembers nothing, and shows nothing: it begins from what stands when it does."""
+        for known in self._known():
+            known.clear()
         self._is_mass = False
+        for gauge in ("nodes", "silent_nodes_kept"):
+            self.meters.set(gauge, {})
+
+    def _known(self) -> tuple[dict[str, Any], ...]:
+        return (self._due, self._answers, self._heard_at, self._closed_at)
 
     def _put_off(self, nodes: Iterable[NodeSeen], seconds: float) -> None:
         self._due |= {one.name: self.monotonic() + seconds for one in nodes}

@@ -6,10 +6,14 @@ The format: https://prometheus.io/docs/instrumenting/exposition_formats/#text-ba
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+ASKING_SECONDS = 10.0
+"""How long whoever connects may take to ask."""
 
 PREFIX = "pratique_controller_"
 
@@ -67,6 +71,8 @@ class Window:
         meters, is_alive = self.meters, self.is_alive
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = ASKING_SECONDS
+
             def do_GET(self) -> None:
                 """Answer one question."""
                 if self.path == "/metrics":
@@ -88,7 +94,10 @@ class Window:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
                 """Say nothing: a question a few seconds is no news."""
 
-        server = ThreadingHTTPServer((host, port), Handler)
-        server.daemon_threads = True
+        class Server(ThreadingHTTPServer):
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            daemon_threads = True
+
+        server = Server((host, port), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server.server_port

@@ -10,7 +10,7 @@ from registry.controller.seen import NodeSeen
 
 
 class Nodes:
-    """The nodes by name. Written by the watch and by whoever patches, read by the loop; `ring` is called at news."""
+    """The nodes by name. The watch says who is there, whoever patches sees some of them newer; `ring` is called at news."""
 
     def __init__(self, ring: Callable[[], None] = lambda: None) -> None:
         self._ring = ring
@@ -27,11 +27,27 @@ class Nodes:
             self._seen, self._is_complete = fresh, True
         self._ring()
 
-    def put(self, node: NodeSeen, *, is_ours: bool = False) -> None:
-        """Take one node as it is now. `is_ours`: the change is our own, and so no news."""
+    def put(self, node: NodeSeen) -> None:
+        """Take one node as it is now."""
         with self._lock:
-            is_news = self._is_news(node) and not is_ours
+            is_news = self._is_news(node)
             self._seen[node.name] = node
+            if is_news:
+                self._changed.add(node.name)
+        if is_news:
+            self._ring()
+
+    def update(self, node: NodeSeen) -> None:
+        """Take one as an answer to ourselves shows it: news only where it is to be asked about otherwise.
+
+        Such an answer may come after the watch told that the node is gone, or another: then it says nothing any more.
+        """
+        with self._lock:
+            known = self._seen.get(node.name)
+            if known is None or known.uid != node.uid:
+                return
+            self._seen[node.name] = node
+            is_news = not node.is_asked_like(known)
             if is_news:
                 self._changed.add(node.name)
         if is_news:
@@ -44,9 +60,9 @@ class Nodes:
             self._changed.discard(name)
 
     def all(self) -> dict[str, NodeSeen]:
-        """Return every node; empty before the first whole list."""
+        """Return every node that is ours; empty before the first whole list."""
         with self._lock:
-            return dict(self._seen) if self._is_complete else {}
+            return {name: one for name, one in self._seen.items() if one.is_managed} if self._is_complete else {}
 
     def take_changed(self) -> set[str]:
         """Return the names of the nodes that changed since the last time."""

@@ -34,9 +34,11 @@ class NodeSeen:
 
     def is_news_to(self, other: NodeSeen) -> bool:
         """Does it differ in what we act upon? A kubelet writes its status every few minutes, which is no news."""
-        return (self.uid, self.asked_as, self.boot_id, self.taints, self.condition) != (
-            *(other.uid, other.asked_as, other.boot_id, other.taints, other.condition),
-        )
+        return not self.is_asked_like(other) or (self.taints, self.condition) != (other.taints, other.condition)
+
+    def is_asked_like(self, other: NodeSeen) -> bool:
+        """Is an answer about the one good for the other: the same node in the same boot, under the same name?"""
+        return (self.uid, self.asked_as, self.boot_id) == (other.uid, other.asked_as, other.boot_id)
 
 
 def read_node(node: Mapping[str, Any], naming: Naming) -> NodeSeen:

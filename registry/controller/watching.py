@@ -28,7 +28,8 @@ WATCH_SECONDS = 300
 """How long a watch is asked to last; chance adds up to as much again, so that not all are renewed at one moment."""
 
 RESYNC_SECONDS = 600.0
-"""How old the last whole list may become: a watch that lost an event without a word is set right by the next one."""
+"""How old the last whole list is when the watch that then ends is not taken up again: one that lost an event without a
+word is set right by the next list, after twenty minutes at most."""
 
 
 @dataclass(slots=True)
@@ -49,14 +50,16 @@ class Watcher:
     def run(self) -> None:
         """List and watch, over and over. Ends only when all ends: nothing an API server says stops it."""
         while not self.is_stopping():
+            retry_after = None
             try:
                 self.follow()
             except Gone as error:
                 self.say("the watch is too old, all nodes are read again", detail=error.detail)
             except ApiError as error:
                 self.say("the nodes cannot be followed", level="warning", detail=error.detail, status=error.status)
+                retry_after = error.retry_after
             self.meters.add("watch_restarts_total")
-            self.sleep(pause_before(min(self._failures, 6)))
+            self.sleep(pause_before(min(self._failures, 6), retry_after))
             self._failures += 1
 
     def follow(self) -> None:

@@ -44,11 +44,12 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
         r"uncorrectable ECC error|ECC_UNCORRECTABLE",
         *(_HW, 92, _P, "CUDA met an uncorrectable memory error", by.CUDA, True),
     ),
-    (r"fallen off the bus|GPU is lost|GPU_IS_LOST", _HW, 95, _P, "a GPU is lost", by.NVML, True),
-    (r"Unable to determine the device handle", _HW, 88, _P, "the tools find no handle of a GPU", by.NVML, True),
+    # A job's word that nothing on record bears out: drivers and programs bring these about, too.
+    (r"fallen off the bus|GPU is lost|GPU_IS_LOST", _HW, 55, _S, "a GPU is lost", by.NVML, True),
+    (r"Unable to determine the device handle", _HW, 55, _S, "the tools find no handle of a GPU", by.NVML, True),
     (
         r"peer GPU memory over nvlink or a hardware error|NVLINK_UNCORRECTABLE|uncorrectable NVLink error",
-        *(_HW, 88, _P, "a copy over NVLink failed", by.CUDA, True),
+        *(_HW, 55, _S, "a copy over NVLink failed", by.CUDA, True),
     ),
     (r"hardware stack error", _HW, 70, _P, "CUDA met a hardware stack error", by.CUDA, True),
     (r"Machine check events logged", _HW, 45, _S, "the host corrected errors", by.RAS, True),
@@ -242,9 +243,12 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, str, bool], ...] = (
         *(None, 0, _W, "the other end went away", by.NCCL, False),
     ),
     (
-        r"Got completion from peer|Got completion with error|Request completed with error"
-        r"|[Uu]n(responsive|reachable) (remote|receiver|peer)|UN(RESP|REACH)_REMOTE",
+        r"Got completion from peer|Got completion with error|Request completed with error",
         *(None, 0, _W, "a transfer to a peer failed", by.NCCL, False),
+    ),
+    (
+        r"[Uu]n(responsive|reachable) (remote|receiver|peer)|UN(RESP|REACH)_REMOTE",
+        *(None, 0, _W, "a peer does not answer", by.EFA_STATUS, False),
     ),
 )
 

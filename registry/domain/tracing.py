@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which trace does a request belong to? The header `traceparent`, read as https://www.w3.org/TR/trace-context/ has it."""
+"""Which trace does a request belong to? The header `traceparent`: https://www.w3.org/TR/trace-context/."""
 
 from __future__ import annotations
 

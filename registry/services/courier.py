@@ -38,7 +38,7 @@ TIMEOUT_SECONDS = 10.0
 """For one message. The specification has 15 to 30 s in mind; a receiver has only to keep a message and answer."""
 
 KEEP_DELIVERED = timedelta(days=7)
-"""How long a delivery is shown that arrived at a later try."""
+"""How long a delivery is shown that arrived at a later try, or only tried the way."""
 
 Send = Callable[[str, bytes, Mapping[str, str]], Answer]
 Start = Callable[[Callable[[], None]], None]
@@ -174,9 +174,9 @@ class Courier:
             return
         self._tidied_at = now
         before = now - KEEP_DELIVERED
-        if self._db.look(lambda snapshot: deliveries.has_delivered_before(snapshot, before)):
+        if self._db.look(lambda snapshot: deliveries.has_settled_before(snapshot, before)):
             with self._db.write(now) as tx:
-                deliveries.forget_delivered(tx, before)
+                deliveries.forget_settled(tx, before)
 
 
 def _sender(allowed: tuple[str, ...]) -> Send:

@@ -15,18 +15,11 @@ from typing import Any
 from registry.domain.identifiers import IdentifierType, is_mig_name, why_unusable
 from registry.domain.pasted import Asked
 from registry.domain.policy import Policy
-from registry.domain.reports import Kind
 from registry.services.admission import preview
-from registry.services.targets import find_units, forms_of, identifier_ref, usable_value
+from registry.services.targets import VENDORS, awaited_refs, find_units, forms_of, type_of, usable_value
 from registry.store import devices, holds, nodes, placements
 from registry.store.database import Database, Snapshot
 from registry.store.devices import Device
-
-VENDORS = ((Kind.GPU, "nvidia"), (Kind.GPU, "amd"), (Kind.EFA, "amazon"))
-"""Whose hardware an unseen serial may be of; a hold that names no vendor is met by each."""
-
-DASHES = 4
-"""In a UUID without its prefix: https://www.rfc-editor.org/rfc/rfc9562#section-4"""
 
 
 class Named(StrEnum):
@@ -110,7 +103,7 @@ def explore(db: Database, asked: Sequence[Asked], *, policy: Policy, now: dateti
 
 def _read(one: Asked) -> _Read:
     words = [value for _, value in one.identifiers] or ([one.word] if one.word else [])
-    typed = one.identifiers if one.word is None or _why_nothing(one.word) else ((_type_of(one.word), one.word),)
+    typed = one.identifiers if one.word is None or _why_nothing(one.word) else ((type_of(one.word), one.word),)
     return _Read(
         one,
         frozenset(form for word in words for form in forms_of(word)),
@@ -118,14 +111,8 @@ def _read(one: Asked) -> _Read:
     )
 
 
-def _type_of(word: str) -> IdentifierType:
-    """What an unseen word is: a UUID by the look of it, else a serial."""
-    is_uuid = word.upper().startswith(("GPU-", "MIG-")) or word.count("-") == DASHES
-    return IdentifierType.UUID if is_uuid else IdentifierType.SERIAL
-
-
 def _why_nothing(word: str) -> str | None:
-    return why_unusable(_type_of(word), word)
+    return why_unusable(type_of(word), word)
 
 
 def _load(snapshot: Snapshot, read: Sequence[_Read]) -> _Known:
@@ -146,9 +133,7 @@ def _unseen(one: _Read, found: Container[str]) -> list[tuple[IdentifierType, str
 def _refs(one: _Read, found: Container[str]) -> Iterator[str]:
     """By which an open hold may wait for what it names and nobody has seen."""
     for type_, value in _unseen(one, found):
-        for kind, vendor in VENDORS:
-            for maker in (vendor, None):
-                yield identifier_ref(kind, type_, value, maker)
+        yield from awaited_refs(type_, value)
 
 
 def _candidate(one: _Read, known: _Known) -> tuple[Named, Mapping[str, Any] | None, list[Device]]:

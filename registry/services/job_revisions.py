@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from registry.domain.actors import SYSTEM, Actor, Subject, SubjectKind
@@ -32,8 +33,12 @@ EVIDENCE_TOLD = 5
 SIGNALS_IN_PASSING = 256
 """Most signals of a job that is judged anew by whoever writes a fault: reading and judging them takes some 20 ms."""
 
-AT_ONCE = 4
-"""How many of the others are judged in one round of the background worker: each may take a second."""
+JOBS_IN_PASSING = 16
+"""Most jobs, the newest ones, that whoever writes a fault judges anew: of short jobs a node has hundreds in an hour."""
+
+AT_ONCE = 200
+"""How many are judged in one round of the background worker, some three seconds' work: a job counts once, and once
+more for each `SIGNALS_IN_PASSING` signals."""
 
 LATER_FAULT, WITHDRAWN, ATTACHED = "a fault was recorded", "a fault was withdrawn", "a fault found its device"
 LOOKED_AGAIN = "the nodes were looked at again"
@@ -50,25 +55,24 @@ def note_fault(
 ) -> None:
     """A fault was written, or taken back, that was seen between these times: judge anew what it may have to do with.
 
-    However many faults one transaction writes, each job is judged once, before it ends. One that told of more signals
-    than can be read in passing is judged by the background worker (`judge_due`).
+    However many faults one transaction writes, each job is judged once, before it ends. What is too much to be judged
+    in passing, because of its signals or because there are many jobs, is left to the background worker (`judge_due`).
     """
     node = nodes.get_node_by_id(tx, failure.node_id) if failure.node_id else None
     if node is None or failure.muted is not None:
         return
-    for id_, signals in job_failures.near(tx, node.name, first_at, last_at):
-        is_quick = signals <= SIGNALS_IN_PASSING
+    for place, (id_, signals) in enumerate(job_failures.near(tx, node.name, first_at, last_at)):
+        is_quick = signals <= SIGNALS_IN_PASSING and place < JOBS_IN_PASSING
         now, later = partial(_judge_anew, tx, id_, policy, because), partial(job_failures.set_due, tx, id_, because)
         tx.at_end(("job_failure", id_), now if is_quick else later)
 
 
 def judge_due(db: Database, *, policy: Policy, now: datetime) -> None:
-    """Judge anew what waits for it, a few at a time: faults of a thousand nodes must not wait for one another."""
+    """Judge anew what waits for it, one in a transaction: nobody's report must wait for all of them."""
     with db.read() as snapshot:
-        if not job_failures.list_due(snapshot, 1):
-            return
-    with db.write(now) as tx:
-        for id_, because in job_failures.list_due(tx, AT_ONCE):
+        due = job_failures.list_due(snapshot, AT_ONCE)
+    for id_, _, because in due[: _affordable([signals for _, signals, _ in due])]:
+        with db.write(now) as tx:
             _judge_anew(tx, id_, policy, because)
             job_failures.set_done(tx, id_)
 
@@ -77,11 +81,18 @@ def look_again(db: Database, *, policy: Policy, now: datetime) -> None:
     """Judge anew the failures around which more may have come to light than faults: a few in each round."""
     with db.read() as snapshot:
         waiting = job_failures.list_to_look_at(snapshot, now, AT_ONCE)
-        records = [one for one in (job_failures.find_by_id(snapshot, id_) for id_ in waiting) if one is not None]
+        ids = [id_ for id_, _ in waiting[: _affordable([signals for _, signals in waiting])]]
+        records = [one for one in (job_failures.find_by_id(snapshot, id_) for id_ in ids) if one is not None]
         seen = [(one.id, gather(snapshot, one.job, policy, now)) for one in records]
     for id_, around in seen:
         with db.write(now) as tx:
             _judge_by(tx, id_, around, policy)
+
+
+def _affordable(signals: Sequence[int]) -> int:
+    """Return how many of these jobs, by their signals, one round can judge; one at least."""
+    spent = accumulate(1 + count // SIGNALS_IN_PASSING for count in signals)
+    return max(1, sum(cost <= AT_ONCE for cost in spent))
 
 
 def _judge_by(tx: Transaction, id_: str, around: Surroundings, policy: Policy) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
-from registry.services.targets import find_units
-from registry.store import lookup, nodes
+from registry.domain.identifiers import why_unusable
+from registry.services.targets import awaited_refs, find_units, type_of, usable_value
+from registry.store import holds, lookup, nodes
 from registry.store.database import Database, Snapshot
 
 FOUND_MAX = 50
@@ -26,7 +27,9 @@ class Kind(StrEnum):
     INSTANCE = "instance"
     """By its provider id, whole or its last part: leads to the node it is, or was, a life of."""
     TICKET = "ticket"
-    """By the ticket that a hold was opened with."""
+    """By the ticket of holds that are open."""
+    HOLD = "hold"
+    """One that waits for a serial or UUID that nobody has shown, or one that is over, by its ticket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +52,36 @@ def look_up(db: Database, text: str) -> tuple[list[Found], bool]:
 def _look(snapshot: Snapshot, text: str) -> Iterator[Found]:
     if not text:
         return
-    for unit in find_units(snapshot, text):
+    units = find_units(snapshot, text)
+    for unit in units:
         yield Found(Kind.DEVICE, unit.id, unit.serial or unit.uuid or unit.id, unit.model)
+    if not units:
+        yield from _awaited(snapshot, text)
     for name, provider_id in lookup.nodes_of_instance(snapshot, text, FOUND_MAX + 1):
         yield Found(Kind.INSTANCE, name, provider_id, f"on {name}")
-    if count := lookup.count_tickets(snapshot, text):
-        yield Found(Kind.TICKET, text, text, f"{count} quarantine{'s' if count > 1 else ''}")
+    yield from _under_ticket(snapshot, text)
     if nodes.find_node(snapshot, text) is not None:
         yield Found(Kind.NODE, text, text)
         return
     for name in lookup.node_names(snapshot, text, FOUND_MAX + 1):
         yield Found(Kind.NODE, name, name)
+
+
+def _awaited(snapshot: Snapshot, text: str) -> Iterator[Found]:
+    """What is held by a list of somebody else before any node of ours has shown it."""
+    type_ = type_of(text)
+    if why_unusable(type_, text):
+        return
+    waiting = holds.open_for_identifiers(snapshot, awaited_refs(type_, usable_value(type_, text)))
+    ids = {hold_id for those in waiting.values() for hold_id in those}
+    for record in holds.get_holds(snapshot, ids).values():
+        said = f"no node has shown it yet; held by {record.hold.owner}: {record.hold.reason}"
+        yield Found(Kind.HOLD, record.hold.id, text, said)
+
+
+def _under_ticket(snapshot: Snapshot, text: str) -> Iterator[Found]:
+    """The open holds together, which are worked through in the queue, and each that is over by itself."""
+    if count := lookup.count_tickets(snapshot, text):
+        yield Found(Kind.TICKET, text, text, f"{count} quarantine{'s' if count > 1 else ''}")
+    for record in holds.get_holds(snapshot, lookup.released_with_ticket(snapshot, text, FOUND_MAX + 1)).values():
+        yield Found(Kind.HOLD, record.hold.id, text, f"released by {record.hold.released_by}: {record.hold.reason}")

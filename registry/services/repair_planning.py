@@ -8,11 +8,13 @@ ready never exceeds the budget, however many ask.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from registry.domain.actors import SYSTEM, Subject, SubjectKind
-from registry.domain.budget import Wish, grant, suspect
+from registry.domain.budget import Answer, Wish, grant, suspect
+from registry.domain.budget import Place as NodePlace
 from registry.domain.canonical import JSON
 from registry.domain.events import Draft, EventType
 from registry.domain.policy import Policy
@@ -105,6 +107,7 @@ class _Round:
         busy = self._settle()
         for one in list(self._open.values()):
             self._bring_up(one)
+        self._take_back()
         self._plan(busy)
         self._grant()
 
@@ -143,6 +146,31 @@ class _Round:
         reason = self._brakes.why_not(repair, self._policy, self._now) if order.state is OrderState.READY else None
         if reason is not None and order.attempts == 0:  # of one that lapsed nobody knows what was begun
             self._save(repair, let_wait(order, reason), EventType.REPAIR_DEFERRED, reason=reason)
+
+    def _take_back(self) -> None:
+        """Let wait again what nobody has claimed beyond the limits: nodes were retired, or the policy is another."""
+        ready = [one for one in self._open.values() if one.order.state is OrderState.READY]
+        free = [one for one in ready if one.order.attempts == 0]
+        if not free:
+            return
+        claimed = [one for one in self._open.values() if one.order.state is OrderState.CLAIMED]
+        begun = (*claimed, *(one for one in ready if one.order.attempts > 0), *repairs.list_unsettled(self._tx))
+        answer = self._ask(free, [one.place for one in begun], begun=-len(free))
+        for order_id, reason in answer.waiting.items():
+            repair = self._open[order_id]
+            self._save(repair, let_wait(repair.order, reason), EventType.REPAIR_DEFERRED, reason=reason)
+
+    def _ask(self, asking: Sequence[Repair], disturbed: Iterable[NodePlace], *, begun: int) -> Answer:
+        """Ask the budget for these, the oldest first. `begun` is how many nodes have used up of this hour's limit."""
+        since = self._now - timedelta(hours=self._policy.node_active_hours)
+        return grant(
+            [Wish(one.order.id, one.place, one.order.condition) for one in asking],
+            disturbed,
+            sizes=repairs.sizes_of(self._tx, [one.place for one in asking], since),
+            begun_within_hour=begun,
+            suspected=(),
+            policy=self._policy,
+        )
 
     def _plan(self, busy: set[str]) -> None:
         """Order what failures ask for that no order is for."""
@@ -201,15 +229,8 @@ class _Round:
             else:
                 waiting[one.order.id] = reason
         if free:
-            since = self._now - timedelta(hours=self._policy.node_active_hours)
-            answer = grant(
-                [Wish(one.order.id, one.place, one.order.condition) for one in free],
-                repairs.list_disturbed(self._tx),
-                sizes=repairs.sizes_of(self._tx, [one.place for one in free], since),
-                begun_within_hour=repairs.count_begun(self._tx, self._now - timedelta(hours=1)),
-                suspected=(),
-                policy=self._policy,
-            )
+            begun = repairs.count_begun(self._tx, self._now - timedelta(hours=1))
+            answer = self._ask(free, repairs.list_disturbed(self._tx), begun=begun)
             waiting |= answer.waiting
             for order_id in answer.granted:
                 self._begin(self._open[order_id])

@@ -18,7 +18,16 @@ from registry.domain.actors import Subject
 from registry.domain.events import Event
 from registry.domain.messages import cloud_event, ping, slack_text
 from registry.domain.times import rfc3339
-from registry.domain.webhooks import AWAY_FAILURES, PENDING_MAX, SAVE_EVERY, Format, is_about, is_waiting, message_id, node_of
+from registry.domain.webhooks import (
+    AWAY_FAILURES,
+    PENDING_MAX,
+    SAVE_EVERY,
+    Format,
+    is_about,
+    is_waiting,
+    message_id,
+    node_of,
+)
 from registry.services.webhook_keys import Safe, Unreadable
 from registry.services.webhooks import open_secrets, open_url
 from registry.store import deliveries, history
@@ -110,7 +119,9 @@ class Planner:
 
     def _batch(self, view: _View, one: Subscription, now: datetime) -> Batch:
         waiting = deliveries.list_pending(view.snapshot, one.id)
-        choice = _Choice(one, waiting, view.events_of(waiting), now)
+        # While it rests only somebody who tries the way is answered: what waits need not be read each second.
+        events = {} if is_waiting(one.retry_at, now) else view.events_of(waiting)
+        choice = _Choice(one, waiting, events, now)
         position = min(max(one.position, self._seen.get(one.id, 0)), max(view.head, one.position))
         up_to = position
         if choice.wants_new:

@@ -56,6 +56,12 @@ def list_standing(snapshot: Snapshot) -> tuple[Alarm, ...]:
     return alarms.list_open(snapshot)
 
 
+def tell_standing(db: Database) -> tuple[str, ...]:
+    """Say in a sentence each what is lost; nothing outside safe mode."""
+    with db.read() as snapshot:
+        return tuple(describe(one) for one in list_standing(snapshot))
+
+
 def shown(standing: Sequence[Alarm]) -> list[dict[str, Any]]:
     """Give alarms as answers show them."""
     return [{**_told(one), "since": rfc3339(one.since)} for one in standing]

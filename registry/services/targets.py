@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,12 @@ from registry.store.devices import Device
 
 NAMING = tuple(one for one in IdentifierType if one.names)
 """The identifier types that point at hardware by themselves."""
+
+VENDORS = ((Kind.GPU, "nvidia"), (Kind.GPU, "amd"), (Kind.EFA, "amazon"))
+"""Whose hardware an unseen serial may be of; a hold that names no vendor is met by each."""
+
+DASHES = 4
+"""In a UUID without its prefix: https://www.rfc-editor.org/rfc/rfc9562#section-4"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,19 @@ def _names(snapshot: Snapshot, device: Device) -> bool:
 def identifier_ref(kind: str, type_: str, value: str, vendor: str | None) -> str:
     """Write an identifier as what a hold waits for; without vendor it means any."""
     return "|".join((kind, vendor or "*", type_, value))
+
+
+def awaited_refs(type_: str, value: str) -> Iterator[str]:
+    """By which an open hold may wait for hardware that nobody has shown, whoever made it."""
+    for kind, vendor in VENDORS:
+        for maker in (vendor, None):
+            yield identifier_ref(kind, type_, value, maker)
+
+
+def type_of(word: str) -> IdentifierType:
+    """What an unseen word is: a UUID by the look of it, else a serial."""
+    is_uuid = word.upper().startswith(("GPU-", "MIG-")) or word.count("-") == DASHES
+    return IdentifierType.UUID if is_uuid else IdentifierType.SERIAL
 
 
 def _identifier(snapshot: Snapshot, asked: Mapping[str, Any], scope: str | None) -> Target:

@@ -13,7 +13,15 @@ from registry.domain.errors import FieldError, InvalidField, NotFound, NotOpen
 from registry.domain.events import JSON, Draft, EventType
 from registry.domain.times import rfc3339
 from registry.domain.web_address import is_web_address, shorten_address
-from registry.domain.webhooks import SUBSCRIPTIONS_MAX, Algorithm, Filter, Format, unknown_types
+from registry.domain.webhooks import (
+    PENDING_MAX,
+    SUBSCRIPTIONS_MAX,
+    Algorithm,
+    DeliveryState,
+    Filter,
+    Format,
+    unknown_types,
+)
 from registry.services.pages import Page, PageRequest, page_of, page_of_few, slice_of
 from registry.services.webhook_keys import Made, Safe, make_secret
 from registry.services.webhook_views import delivery_json, filter_json, secrets_in_force, subscriptions_json
@@ -106,8 +114,8 @@ def change_subscription(
     """Send to another address, or switch a subscription off or on; what is None stays.
 
     One that is switched on goes on where it had stopped; with `skips` it is told only of what happens from now on, and
-    what waited or was given up is forgotten. What it is told of cannot be changed: a new subscription can take its place. Raises
-    NotFound, InvalidField.
+    what waited or was given up is forgotten. What it is told of cannot be changed: a new subscription can take its
+    place. Raises NotFound, InvalidField.
     """
     if url is not None:
         _check_url(url)
@@ -192,10 +200,16 @@ def list_deliveries(db: Database, subscription_id: str, filters: Mapping[str, st
 def replay(
     db: Database, subscription_id: str, ids: Sequence[str] | None, *, actor: Actor, now: datetime
 ) -> dict[str, Any]:
-    """Send dead letters on their way again, all or these; return how many. Raises NotFound, NotOpen for none."""
+    """Send dead letters on their way again, all or these; return how many. Raises NotFound, NotOpen for none.
+
+    No more than may wait beside the history, the oldest first: whoever has more asks again when those are settled.
+    """
     with db.write(now) as tx:
         one = _get(tx, subscription_id)
-        count = deliveries.revive(tx, one.id, ids)
+        waiting = deliveries.count_deliveries(tx, [one.id]).get(one.id, {}).get(DeliveryState.PENDING, 0)
+        if waiting >= PENDING_MAX:
+            raise NotOpen(f"Subscription {one.id} has {waiting} deliveries that wait: replay when some are settled.")
+        count = deliveries.revive(tx, one.id, ids, PENDING_MAX - waiting)
         if not count:
             raise NotOpen(f"Subscription {one.id} has no such dead letter.")
         _tell(tx, EventType.DELIVERY_REPLAYED, one, actor, count=count)

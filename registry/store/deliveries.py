@@ -35,6 +35,8 @@ _DELIVERY = (
 )
 DELIVERY_COLUMNS = ", ".join(f"y.{name}" for name in _DELIVERY)
 _TIMES = frozenset({"created_at", "tried_at", "retry_at", "ended_at"})
+_SETTLED = "(state = 'delivered' OR event IS NULL) AND ended_at < ?"
+"""What nobody has to do anything about: dead letters are kept, but not of what only tried the way."""
 
 
 def list_pending(snapshot: Snapshot, subscription_id: str) -> list[Delivery]:
@@ -82,13 +84,14 @@ def wake(tx: Transaction, subscription_id: str) -> None:
     )
 
 
-def revive(tx: Transaction, subscription_id: str, delivery_ids: Sequence[str] | None) -> int:
-    """Make dead letters wait again, all or these; return how many."""
+def revive(tx: Transaction, subscription_id: str, delivery_ids: Sequence[str] | None, most: int) -> int:
+    """Make dead letters wait again, all or these, the oldest ones and so many at most; return how many."""
     only = "" if delivery_ids is None else f" AND id IN ({', '.join('?' * len(delivery_ids))})"
     cursor = tx.execute(
         "UPDATE delivery SET state = 'pending', attempts = 0, retry_at = NULL, ended_at = NULL "
-        f"WHERE subscription_id = ? AND state = 'dead' AND event IS NOT NULL{only}",
-        (subscription_id, *(delivery_ids or ())),
+        "WHERE id IN (SELECT id FROM delivery WHERE subscription_id = ? AND state = 'dead' AND event IS NOT NULL"
+        f"{only} ORDER BY event LIMIT ?)",
+        (subscription_id, *(delivery_ids or ()), most),
     )
     return int(cursor.rowcount)
 
@@ -98,15 +101,14 @@ def forget_undelivered(tx: Transaction, subscription_id: str) -> None:
     tx.execute("DELETE FROM delivery WHERE subscription_id = ? AND state IN ('pending', 'dead')", (subscription_id,))
 
 
-def has_delivered_before(snapshot: Snapshot, before: datetime) -> bool:
-    """Say whether any delivery arrived before a time."""
-    sql = "SELECT 1 FROM delivery WHERE state = 'delivered' AND ended_at < ? LIMIT 1"
-    return snapshot.one(sql, (to_micros(before),)) is not None
+def has_settled_before(snapshot: Snapshot, before: datetime) -> bool:
+    """Say whether any delivery arrived, or only tried the way, before a time."""
+    return snapshot.one(f"SELECT 1 FROM delivery WHERE {_SETTLED} LIMIT 1", (to_micros(before),)) is not None
 
 
-def forget_delivered(tx: Transaction, before: datetime) -> None:
-    """Delete the rows of what arrived before a time."""
-    tx.execute("DELETE FROM delivery WHERE state = 'delivered' AND ended_at < ?", (to_micros(before),))
+def forget_settled(tx: Transaction, before: datetime) -> None:
+    """Delete the rows of what arrived, or only tried the way, before a time."""
+    tx.execute(f"DELETE FROM delivery WHERE {_SETTLED}", (to_micros(before),))
 
 
 def delivery_of(row: Row) -> Delivery:

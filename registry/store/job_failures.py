@@ -96,11 +96,11 @@ def find_by_key(snapshot: Snapshot, job_id: str, failed_at: datetime) -> Record 
 def near(snapshot: Snapshot, node: str, first_at: datetime, last_at: datetime) -> list[tuple[str, int]]:
     """Return the failures that something which happened on a node between two times may have to do with.
 
-    Each with the number of signals that were told of it.
+    Each with the number of signals that were told of it, the newest first.
     """
     rows: list[tuple[str, int]] = snapshot.all(
         "SELECT w.job_failure, j.signals FROM job_failure_node w JOIN job_failure j ON j.id = w.job_failure "
-        "WHERE w.node = ? AND w.until_at >= ? AND w.from_at <= ? ORDER BY w.job_failure",
+        "WHERE w.node = ? AND w.until_at >= ? AND w.from_at <= ? ORDER BY w.job_failure DESC",
         (node, to_micros(first_at), to_micros(last_at)),
     )
     return rows
@@ -111,10 +111,10 @@ def set_due(tx: Transaction, id_: str, because: str) -> None:
     tx.execute("UPDATE job_failure SET due = ? WHERE id = ?", (because, id_))
 
 
-def list_due(snapshot: Snapshot, limit: int) -> list[tuple[str, str]]:
-    """Return the failures that are to be judged anew, those that were told first, each with the reason."""
-    rows: list[tuple[str, str]] = snapshot.all(
-        f"SELECT j.id, j.due FROM job_failure j WHERE j.due IS NOT NULL ORDER BY j.id LIMIT {limit:d}"
+def list_due(snapshot: Snapshot, limit: int) -> list[tuple[str, int, str]]:
+    """Return the failures that are to be judged anew, those that were told first: with their signals and the reason."""
+    rows: list[tuple[str, int, str]] = snapshot.all(
+        f"SELECT j.id, j.signals, j.due FROM job_failure j WHERE j.due IS NOT NULL ORDER BY j.id LIMIT {limit:d}"
     )
     return rows
 
@@ -124,13 +124,16 @@ def set_done(tx: Transaction, id_: str) -> None:
     tx.execute("UPDATE job_failure SET due = NULL WHERE id = ?", (id_,))
 
 
-def list_to_look_at(snapshot: Snapshot, now: datetime, limit: int) -> list[str]:
-    """Return the failures whose verdict is to be looked at once more by `now`, those that wait longest first."""
-    rows = snapshot.all(
-        f"SELECT j.id FROM job_failure j WHERE j.look_at <= ? ORDER BY j.look_at, j.id LIMIT {limit:d}",
+def list_to_look_at(snapshot: Snapshot, now: datetime, limit: int) -> list[tuple[str, int]]:
+    """Return the failures whose verdict is to be looked at once more by `now`, those that wait longest first.
+
+    Each with the number of signals that were told of it.
+    """
+    rows: list[tuple[str, int]] = snapshot.all(
+        f"SELECT j.id, j.signals FROM job_failure j WHERE j.look_at <= ? ORDER BY j.look_at, j.id LIMIT {limit:d}",
         (to_micros(now),),
     )
-    return [row[0] for row in rows]
+    return rows
 
 
 def set_look(tx: Transaction, id_: str, at: datetime | None) -> None:

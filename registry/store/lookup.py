@@ -28,6 +28,12 @@ def node_names(snapshot: Snapshot, beginning: str, limit: int) -> list[str]:
 
 
 def count_tickets(snapshot: Snapshot, ticket: str) -> int:
-    """Return how many holds, released ones too, bear this ticket."""
-    row = snapshot.one("SELECT COUNT(*) FROM quarantine WHERE ticket = ?", (ticket,))
+    """Return how many open holds bear this ticket."""
+    row = snapshot.one("SELECT COUNT(*) FROM quarantine WHERE ticket = ? AND state = 'open'", (ticket,))
     return row[0] if row else 0
+
+
+def released_with_ticket(snapshot: Snapshot, ticket: str, limit: int) -> list[str]:
+    """Return the holds, by our id, that bore this ticket and are over, the newest first."""
+    sql = f"SELECT id FROM quarantine WHERE ticket = ? AND state <> 'open' ORDER BY id DESC LIMIT {limit:d}"
+    return [hold_id for (hold_id,) in snapshot.all(sql, (ticket,))]

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -149,6 +149,32 @@ def test_files_that_are_written_over_in_place_are_seen(mount: Mount, tmp_path: P
         mount.key.write_bytes(other.key.read_bytes())
 
         assert shown(server.address) == other.cert.read_text()
+
+
+def test_one_that_has_run_out_does_not_take_the_place_of_one_that_holds(
+    mount: Mount, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    mount.publish("long", days=7)
+    with handshakes(mount, []) as server:
+        first = shown(server.address)
+        later = datetime.now(UTC) + timedelta(days=3)
+        monkeypatch.setattr(certificate, "utc_now", lambda: later)
+        mount.publish("short", days=1)
+
+        assert shown(server.address) == first
+        assert "ran out at" in caplog.text
+
+        later += timedelta(days=30)  # now neither holds: what was written last is shown
+        mount.publish("short-too", days=1)
+        assert shown(server.address) == mount.cert.read_text()
+
+
+def test_a_key_with_a_password_is_said_to_be_what_is_wrong(mount: Mount) -> None:
+    made = ["openssl", "ec", "-in", str(mount.key), "-aes256", "-passout", "pass:hush", "-out", str(mount.key)]
+    subprocess.run(made, check=True, capture_output=True)
+
+    with pytest.raises(CertificateUnusable, match="or has a password"):
+        load_context(str(mount.cert), str(mount.key))
 
 
 def test_files_that_may_be_read_only_later_are_shown_then(mount: Mount, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,21 @@ saves or prepares data, a cancellation, a module older than its libraries, a sta
 Then what a program only shows came to count less: an illegal access or instruction and Xid 13, 31 or 43 of one device
 alone, a cancellation, a port that is taken leave it open, and any symptom does beside the least sign against the nodes.
 That makes users 9 of 9 of this set (of 23), 14 of 14 of the fourth (of 18) and 16 of 16 of the unseen third (of 19).
+
+`last/` is the sixth set: seventy accounts that no other set tells, again written and kept by somebody who had not seen
+the rules. Only a job's own nodes have facts. As it ran the first time, before a rule or a label was touched (precision,
+recall):
+
+- hardware 0.800 (12/15), 0.667 (12/18); driver 1.000 (3/3), 0.500 (3/6); platform 0.556 (5/9), 0.556 (5/9);
+- user 1.000 (14/14), 0.519 (14/27); undecided 0.138 (4/29), 0.400 (4/10);
+- two devices of one incident were left out of a retry without cause, where their driver was to blame.
+
+No user's fault was laid to a machine and nothing of a machine's to its user. Six of the ten whose account settles
+nothing were decided all the same: three for hardware, three for the platform.
+
+All that hardware was ever blamed for wrongly (four in three blind sets) were a job's own words of a lost GPU or a
+broken NVLink that nothing on record bore out; with something on record hardware was right in 62 of 62. Such words alone
+leave it open since: hardware 11 of 11 of this set, 14 of 14 of the fifth, 15 of 15 of the fourth.
 """
 
 from __future__ import annotations
@@ -78,6 +93,7 @@ INCIDENTS = Path(__file__).parent / "incidents"
 AFTERWARDS = INCIDENTS / "afterwards"
 BLIND = INCIDENTS / "blind"
 FRESH = INCIDENTS / "fresh"
+LAST = INCIDENTS / "last"
 CAUSES = ("hardware", "driver", "platform", "user", "undecided")
 _PLACED = ("failures", "checks", "nodes", "holds")
 _CHANGES = {"silent_since": NodeChange.SILENT, "booted_at": NodeChange.BOOTED, "replaced_at": NodeChange.REPLACED}
@@ -225,7 +241,7 @@ def _fault(raw: dict[str, Any], number: int) -> Fault:
 
 
 def main(names: Sequence[str]) -> None:
-    """Print the figures of the parts that are named, by default of all: seen, unseen, afterwards, blind, fresh."""
+    """Print the figures of the parts that are named, of all if none: seen, unseen, afterwards, blind, fresh, last."""
     incidents = load_incidents()
     for name, title, part in (
         ("seen", "seen", [one for one in incidents if not one.is_unseen]),
@@ -233,6 +249,7 @@ def main(names: Sequence[str]) -> None:
         ("afterwards", "afterwards", load_incidents(AFTERWARDS)),
         ("blind", "blind: written without sight of the rules", load_incidents(BLIND)),
         ("fresh", "fresh: a second set without sight of the rules", load_incidents(FRESH)),
+        ("last", "last: a third set without sight of the rules", load_incidents(LAST)),
     ):
         if not names or name in names:
             print(report(title, part), end="\n\n")

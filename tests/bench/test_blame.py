@@ -10,6 +10,7 @@ from tests.bench.blame import (
     BLIND,
     CAUSES,
     FRESH,
+    LAST,
     Incident,
     innocents,
     load_incidents,
@@ -24,6 +25,7 @@ UNSEEN = [one for one in INCIDENTS if one.is_unseen]
 LATER = load_incidents(AFTERWARDS)
 BLINDLY = load_incidents(BLIND)
 FRESHLY = load_incidents(FRESH)
+LASTLY = load_incidents(LAST)
 SEEN = [one for one in INCIDENTS if not one.is_unseen]
 
 
@@ -85,15 +87,32 @@ def test_the_fifth_set_is_large_varied_and_of_accounts_that_no_other_set_tells()
     }
 
 
+def test_the_sixth_set_is_large_varied_and_of_accounts_that_no_other_set_tells() -> None:
+    pairs = pairs_of(LASTLY)
+    others = [*INCIDENTS, *LATER, *BLINDLY, *FRESHLY]
+
+    assert len({one.id for one in LASTLY}) == len({one.source for one in LASTLY}) == len(LASTLY) >= 60
+    assert all(one.source.startswith("https://") for one in LASTLY)
+    assert {one.source for one in LASTLY}.isdisjoint(one.source for one in others)
+    assert 2 * sum(bool(one.job.signals) for one in LASTLY) >= len(LASTLY)
+    assert {cause: score(pairs, cause).are for cause in CAUSES} == {
+        "hardware": 18,
+        "driver": 6,
+        "platform": 9,
+        "user": 27,
+        "undecided": 10,
+    }
+
+
 def test_what_other_nodes_show_is_not_laid_to_a_job() -> None:
-    for one in FRESHLY:
+    for one in [*FRESHLY, *LASTLY]:
         around = one.around
         facts = (*around.faults, *around.checks, *around.nodes, *around.holds)
         assert {fact.node for fact in facts} <= set(one.job.nodes), one.id
 
 
 def test_every_exclusion_has_evidence_at_its_place() -> None:
-    for one in [*INCIDENTS, *BLINDLY, *FRESHLY]:
+    for one in [*INCIDENTS, *BLINDLY, *FRESHLY, *LASTLY]:
         found = said_of(one)
         places = {place for said in found.evidence for place in (said.node, said.device)}
         assert {*found.nodes, *found.devices} <= places, one.id

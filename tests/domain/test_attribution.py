@@ -324,3 +324,10 @@ def test_a_condition_of_somebody_elses_blames_nobody() -> None:
     found = verdict(job(signals=timeouts()), checks=(check("condition.kernel_deadlock"),))
     assert (found.attribution, found.nodes, found.devices) == (Attribution.UNDECIDED, (), ())
     assert any("condition.kernel_deadlock fails on node-c" in one.what for one in found.evidence)
+
+
+def test_a_jobs_word_that_a_gpu_is_lost_blames_it_when_something_on_record_bears_it_out() -> None:
+    told = job(log_excerpt="node-c: Unable to determine the device handle for GPU0000:18:00.0: GPU is lost.")
+    assert verdict(told).attribution is Attribution.UNDECIDED
+    assert said(verdict(told, faults=[fault("xid_79")])) == (HARDWARE, Retry.EXCLUDE_DEVICES, (), ("gpu-1",))
+    assert verdict(told, checks=(check("gpu.responding"),)).cause is HARDWARE

@@ -87,7 +87,8 @@ class Bench:
         self.nodes = Nodes()
         lease = Lease(server, "pratique", "lease", f"bench-{id(self)}", self.say, self.seconds, self.clock)
         applier = Applier(
-            server, self.nodes, self.naming, self.say, meters, self.clock, lease.is_held, self.evicts, lambda _: None
+            *(server, self.nodes, self.naming, self.say, meters, self.clock, self.seconds, lease.is_held, self.evicts),
+            sleep=lambda _: None,
         )
         self.controller = Controller(
             self.nodes,

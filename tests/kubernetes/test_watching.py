@@ -44,7 +44,7 @@ class Following:
 
 @pytest.fixture
 def following(api: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Following]]:
-    monkeypatch.setattr(watching, "pause_before", lambda attempt: 0.01 * (attempt + 1))
+    monkeypatch.setattr(watching, "pause_before", lambda attempt, _: 0.01 * (attempt + 1))
     bell = Bell()
 
     def begin() -> Following:

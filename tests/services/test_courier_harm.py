@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do messages arrive, once where that can be, when the clock leaps, the disk is full, or a receiver answers nonsense?"""
+"""Do messages arrive, once if they can, when the clock leaps, the disk is full, or a receiver answers nonsense?"""
 
 from __future__ import annotations
 
 import pytest
 
-from registry.domain.errors import StoreUnavailable
+from registry.domain.errors import NotOpen, StoreUnavailable
 from registry.domain.webhooks import SCHEDULE_SECONDS
 from registry.services import courier, webhook_views, webhooks
 from registry.services.sending import Answer
@@ -113,6 +113,39 @@ def test_dead_letters_that_nobody_will_ever_take_can_be_put_away(post: Post) -> 
 
     assert (post.show(one)["dead"], totals(post).dead, post.deliveries(one, state="dead")) == (0, 0, [])
     assert post.show(one)["enabled"]
+
+
+def test_no_more_is_replayed_than_may_wait_beside_the_history(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "PENDING_MAX", 3)
+    one = post.subscribe()
+    events = post.happen(*[f"node-{number}" for number in range(5)])
+    post.receiver.judge = lambda message: 422 if message.sequence in events else 200
+    for _ in range(160):
+        post.happen("node-elsewhere")
+        post.wait(3600, step=3600)
+    assert post.show(one)["dead"] == 5
+
+    assert webhooks.replay(post.db, one, None, actor=ALICE, now=post.clock.now) == {"replayed": 3}
+    assert [row["event"] for row in post.deliveries(one, state="pending")] == events[:3]
+    with pytest.raises(NotOpen, match="3 deliveries that wait"):
+        webhooks.replay(post.db, one, None, actor=ALICE, now=post.clock.now)
+
+    post.receiver.judge = lambda _: 200
+    post.wait(60)
+    assert webhooks.replay(post.db, one, None, actor=ALICE, now=post.clock.now) == {"replayed": 2}
+    post.wait(60)
+    assert set(events) <= set(post.receiver.sequences)
+
+
+def test_what_only_tried_the_way_is_forgotten_after_a_week(post: Post) -> None:
+    one = post.subscribe()
+    post.receiver.judge = lambda _: 500
+    webhooks.send_ping(post.db, one, now=post.clock.now)
+    post.go()
+    assert [row["state"] for row in post.deliveries(one)] == ["dead"]
+
+    post.wait(8 * DAY, step=DAY)
+    assert post.deliveries(one) == []
 
 
 def test_what_a_person_switched_off_is_nothing_to_wake_anybody_for(post: Post) -> None:

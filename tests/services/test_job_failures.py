@@ -14,10 +14,11 @@ from registry.domain.errors import InvalidField, NotFound
 from registry.domain.job_failures import JobFailure, Signal
 from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus, ReportedFailure
+from registry.services import job_revisions
 from registry.services.failures import record_failures, withdraw_failure
 from registry.services.history import list_events
 from registry.services.job_failures import judge_job_failure, list_job_failures, show_job_failure
-from registry.services.job_revisions import SIGNALS_IN_PASSING, judge_due, look_again
+from registry.services.job_revisions import JOBS_IN_PASSING, SIGNALS_IN_PASSING, judge_due, look_again
 from registry.services.life import beat
 from registry.services.nodes import set_maintenance
 from registry.store import job_failures
@@ -155,6 +156,40 @@ def test_a_job_of_many_signals_is_judged_anew_by_the_worker(two: Fleet) -> None:
     found = show_job_failure(two.db, first["id"])
     assert (found["revision"], found["cause"]) == (2, "hardware")
     assert found["history"][-1]["because"] == "a fault was recorded"
+
+
+def test_of_many_short_jobs_on_a_node_the_newest_are_judged_by_whoever_writes_a_fault_and_the_rest_by_the_worker(
+    two: Fleet,
+) -> None:
+    at = two.clock.now
+    ids = [fail(two, f"job-{number}", at)[1]["id"] for number in range(JOBS_IN_PASSING + 4)]
+    two.clock.advance(60)
+    two.fail("xid_79", device=serial(5), occurred_at=at)
+
+    def revised() -> set[str]:
+        return {id_ for id_ in ids if show_job_failure(two.db, id_)["revision"] == 2}
+
+    assert revised() == set(ids[-JOBS_IN_PASSING:])
+    judge_due(two.db, policy=two.policy, now=two.clock.now)
+    assert revised() == set(ids)
+
+
+def test_one_round_of_the_worker_looks_at_many_small_jobs_and_at_few_large_ones(
+    two: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_revisions, "AT_ONCE", 10)
+    signals = tuple(Signal("nccl_timeout", two.clock.now, rank, "node-a") for rank in range(8 * SIGNALS_IN_PASSING))
+    for number in range(2):
+        fail(two, f"large-{number}", signals=signals)
+    for number in range(10):
+        fail(two, f"small-{number}")
+    two.clock.advance(two.policy.report_stale_seconds + 61)
+    told = []
+    for _ in range(4):
+        look_again(two.db, policy=two.policy, now=two.clock.now)
+        with two.db.read() as snapshot:
+            told.append(len(job_failures.list_to_look_at(snapshot, two.clock.now, 100)))
+    assert told == [11, 9, 0, 0]
 
 
 def test_a_node_that_shows_as_silent_after_the_message_revises_the_verdict(two: Fleet) -> None:

@@ -66,3 +66,32 @@ def test_no_more_is_listed_than_anybody_reads(fleet: Fleet, look: Look, monkeypa
     assert look_up(fleet.db, "gpu")[1]
     assert len(look("gpu")) == 2
     assert not look_up(fleet.db, "gpu-")[1]
+
+
+@pytest.mark.usefixtures("look")
+def test_a_ticket_whose_holds_are_over_leads_to_each_of_them(fleet: Fleet) -> None:
+    for hold in fleet.open_holds():
+        fleet.release(hold["id"])
+
+    found, _ = look_up(fleet.db, "OPS-1")
+
+    assert [one.kind for one in found] == [Kind.HOLD, Kind.HOLD]
+    assert found[0].said == "released by operator:alice: it smells"
+
+
+@pytest.mark.parametrize("name", [serial(77), uuid(77), uuid(77).upper()])
+def test_what_only_a_hold_waits_for_is_found_by_that_hold(fleet: Fleet, name: str) -> None:
+    type_ = "serial" if name == serial(77) else "uuid"
+    (item,) = fleet.hold({"identifier": {"kind": "gpu", "type": type_, "value": name}}, reason="on the list")
+
+    (found,) = look_up(fleet.db, name)[0]
+
+    assert (found.kind, found.ref) == (Kind.HOLD, item["quarantine"]["id"])
+    assert found.said == "no node has shown it yet; held by operator:alice: on the list"
+
+
+def test_a_hold_is_found_by_its_device_once_a_node_has_shown_it(fleet: Fleet, look: Look) -> None:
+    fleet.hold({"identifier": {"kind": "gpu", "type": "serial", "value": serial(77)}}, reason="on the list")
+    fleet.report("gpu-a9", [gpu(77, at=0)])
+
+    assert look(serial(77)) == [(Kind.DEVICE, serial(77))]

@@ -486,6 +486,28 @@ def test_the_switch_takes_back_what_nobody_has_claimed_and_leaves_the_rest(eager
     assert "repair.deferred" in events(eager)
 
 
+def test_when_the_limit_becomes_smaller_what_nobody_has_claimed_waits_again_the_newest_first(eager: Fleet) -> None:
+    wide = replace(EAGER, repair_fleet_percent=100, repair_profile_percent=100, repair_zone_percent=100)
+    eager.policy = replace(wide, repair_hour_nodes=4)
+    bad_fleet(eager, 4)
+    work(eager)
+    claim(eager, listed(eager)[2]["id"])
+    assert [one["state"] for one in listed(eager)] == ["ready", "ready", "claimed", "ready"]
+
+    eager.policy = replace(wide, repair_hour_nodes=2)  # nothing begins by this, so nothing is taken back for it
+    work(eager)
+    assert [one["state"] for one in listed(eager)] == ["ready", "ready", "claimed", "ready"]
+    eager.policy = replace(wide, repair_fleet_nodes=2)
+    work(eager)
+    assert [one["state"] for one in listed(eager)] == ["ready", "planned", "claimed", "planned"]
+    assert events(eager).count("repair.deferred") == 2
+    eager.policy = replace(wide, repair_fleet_nodes=1)
+    work(eager)
+    assert [one["state"] for one in listed(eager)] == ["planned", "planned", "claimed", "planned"]
+    told = repairs.show_budget(eager.db, policy=eager.policy, now=eager.clock.now)
+    assert told["fleet"] == {"disturbed": 1, "nodes": 4, "limit": 1}
+
+
 def test_a_check_that_turns_many_nodes_bad_at_once_is_suspected_until_a_person_says_go_on(eager: Fleet) -> None:
     eager.policy = replace(EAGER, detector_nodes=2, detector_percent=0)
     eager.report(**world(9, checks=failing(name="lab.disk")))

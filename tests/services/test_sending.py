@@ -151,8 +151,7 @@ def test_any_answer_but_yes_is_a_refusal(head: bytes, reason: str) -> None:
         (b"HTTP/1.1 500 Oh\r\n" + b"X: y\r\n" * 10_000, Answer(500)),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", Answer(204)),
         (
-            b"HTTP/1.1 103 Early Hints\r\nRetry-After: 1\r\n\r\nHTTP/1.1 102 Wait\r\n\r\n"
-            b"HTTP/1.1 429 Slow\r\nRetry-After: 9\r\n\r\n",
+            b"HTTP/1.1 103 Oh\r\nRetry-After: 1\r\n\r\nHTTP/1.1 102 W\r\n\r\nHTTP/1.1 429 S\r\nRetry-After: 9\r\n\r\n",
             Answer(429, "9"),
         ),
     ],
