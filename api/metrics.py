@@ -164,7 +164,7 @@ def _of_messages(found: Gauges) -> Iterator[Metric]:
     for name, words, value in (
         ("pending_deliveries", "Events that did not arrive at the first try and wait.", told.pending),
         ("dead_letters", "Events that were given up and not replayed.", told.dead),
-        ("behind_events", "Events that the slowest failing subscription has not come to.", told.behind),
+        ("behind_events", "Events that the slowest failing or late subscription has not come to.", told.behind),
         ("oldest_pending_age_seconds", "Since the oldest waiting event.", found.oldest_message_age_seconds),
     ):
         yield GaugeMetricFamily(f"pratique_webhook_{name}", words, value=value)

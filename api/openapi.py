@@ -115,7 +115,7 @@ def document(app: Flask) -> dict[str, Any]:
 def routes(app: Flask) -> Iterator[tuple[Rule, str]]:
     """Yield every route with each method that it was made for; the console's pages are for people, not for programs."""
     for rule in app.url_map.iter_rules():
-        if rule.rule.startswith("/console"):
+        if rule.rule == "/" or rule.rule.startswith("/console"):
             continue
         yield from ((rule, method) for method in METHODS if method in (rule.methods or ()))
 

@@ -85,11 +85,12 @@ def number(parameters: dict[str, str], name: str, default: int, *, least: int = 
 
 
 def listing(
-    filters: Collection[str], words: Words | None = None, *, newest_first: bool = True
+    filters: Collection[str], words: Words | None = None, *, newest_first: bool = True, limit: int = LIMIT_DEFAULT
 ) -> tuple[dict[str, str], PageRequest]:
-    """Read a list's query: the filters that are set, and the page. Raises InvalidField.
+    """Read a list's query: the filters that are set, and the page, of `limit` items unless it asks for others.
 
     `words` are the values that a filter may have where they are few: a misspelt one must not look like an empty list.
+    Raises InvalidField.
     """
     parameters = query({*filters, *PAGING})
     for name, those in (words or {}).items():
@@ -100,7 +101,7 @@ def listing(
     if order not in {"asc", "desc"}:
         raise _invalid("order", "must be asc or desc")
     page = PageRequest(
-        limit=number(parameters, "limit", LIMIT_DEFAULT, least=1, most=LIMIT_MAX),
+        limit=number(parameters, "limit", limit, least=1, most=LIMIT_MAX),
         after=_key(parameters["cursor"]) if "cursor" in parameters else None,
         newest_first=order == "desc",
     )

@@ -70,6 +70,9 @@ def test_keep_leaves_a_server_and_a_token_for_each_role(tmp_path: Path) -> None:
     process_id = int(found(r"process id ([0-9]+)\s", done.stdout))
     try:
         url = found(r"(http://127\.0\.0\.1:[0-9]+)\s", done.stdout[done.stdout.index("stays up") :])
+        assert requests.get(found(r"(http\S+/console/) shows", done.stdout), timeout=10).url.startswith(
+            f"{url}/console/login"
+        )
         tokens = {token.split("_")[1]: token for token in re.findall(r"(prq_[a-z]+_\S+)\s", done.stdout)}
         assert set(tokens) == {"operator", "auditor", "admin", "webhook", "node"}
         assert ask(url, "/v1/nodes", tokens["operator"]) == 200

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Flask
+from http import HTTPStatus
+
+from flask import Blueprint, Flask, redirect
+from flask.typing import ResponseReturnValue
 from jinja2 import StrictUndefined
 
 from api.console import (
@@ -89,3 +92,9 @@ def register(app: Flask) -> None:
     )
     for blueprint in (assets, *BLUEPRINTS):
         app.register_blueprint(blueprint, url_prefix=HOME[:-1])
+    app.add_url_rule("/", "console_front", _lead_in)
+
+
+def _lead_in() -> ResponseReturnValue:
+    """Lead whoever typed the bare address into a browser to the pages."""
+    return redirect(HOME, HTTPStatus.SEE_OTHER)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from flask import Blueprint, Response
@@ -13,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from api.answers import CSV, NDJSON, answer, begun
 from api.console.pages import PERSONS, page, render
 from api.context import database, now, standing
-from api.pagination import LIMIT_DEFAULT, Words, cursor_of, listing, number, query
+from api.pagination import Words, cursor_of, listing, number, query
 from registry.domain.events import EventType
 from registry.domain.times import brief, rfc3339
 from registry.services import audit, audit_view, checkpoints, export
@@ -34,8 +33,7 @@ VERIFY = "/console/audit/verify"
 @page(*PERSONS)
 def index() -> ResponseReturnValue:
     """Search the history, newest first, and say how far it is signed. Raises InvalidField, NotFound."""
-    asked, part = listing(FILTERS, WORDS)
-    part = replace(part, limit=LINES) if part.limit == LIMIT_DEFAULT else part
+    asked, part = listing(FILTERS, WORDS, limit=LINES)
     found = audit_view.search_events(database(), {**asked, **_times(asked)}, part)
     return render(
         "audit.html",

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from flask import Blueprint
 from flask.typing import ResponseReturnValue
 
 from api.console import forms
 from api.console.pages import PERSONS, Done, action, page, render
 from api.context import actor, database, now
-from api.pagination import LIMIT_DEFAULT, Words, cursor_of, listing
+from api.pagination import Words, cursor_of, listing
 from registry.domain.conflict_sides import DIFFERENT, SAME
 from registry.domain.known import ConflictRule
 from registry.domain.roles import Role
@@ -35,8 +33,7 @@ CONFLICTS = "/console/conflicts"
 @page(*PERSONS)
 def index() -> ResponseReturnValue:
     """List the conflicts side by side with the records, newest first; the open ones unless others are asked for."""
-    asked, part = listing(FILTERS, WORDS)
-    part = replace(part, limit=CARDS) if part.limit == LIMIT_DEFAULT else part
+    asked, part = listing(FILTERS, WORDS, limit=CARDS)
     state = asked.get("state", "open")
     filters = {name: text for name, text in asked.items() if name != "state"}
     filters |= {"state": state} if state != "all" else {}

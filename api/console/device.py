@@ -11,9 +11,9 @@ from typing import Any
 from flask import Blueprint, Response
 from markupsafe import Markup
 
-from api.console.forms import choice, field, flag, moment, optional, prose, refuse, retyped
+from api.console.forms import choice, field, flag, later, moment, optional, prose, refuse, retyped
 from api.console.pages import PERSONS, Done, action, page, render
-from api.console.words import clock, segment
+from api.console.words import clock, segment, tell
 from api.context import actor, caller, database, now, policy
 from api.schemas.quarantines import REF_LENGTH, WORD_LENGTH
 from api.text import TEXT_LENGTH
@@ -58,7 +58,7 @@ def show(ref: str) -> Response:
         picture=Markup(draw_svg(view.timeline, name)),  # noqa: S704 - all that came in is escaped where it is drawn
         happened=sorted(_happened(view.timeline), key=lambda one: one[0], reverse=True),
         readings=view.readings,
-        events=[{**one, "told": _told(one["data"])} for one in view.events],
+        events=[{**one, "told": tell(one["data"], _TOLD)} for one in view.events],
         mark=mark_of(view.device),
         scopes=SCOPES,
         is_gpu=view.device["kind"] == Kind.GPU,
@@ -100,10 +100,6 @@ def _happened(timeline: Timeline) -> Iterator[tuple[datetime, str, str]]:
         yield bar.since, "", f"held by {bar.owner}: {bar.reason}{until}"
 
 
-def _told(data: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {data[name]}" for name in _TOLD if data.get(name) not in {None, ""})
-
-
 @bp.get("/devices/<path:ref>/bundle.zip")
 @page(*PERSONS)
 def bundle(ref: str) -> Response:
@@ -122,9 +118,6 @@ def bundle(ref: str) -> Response:
 def hold(ref: str) -> Done:
     """Keep the device out, wherever it turns up."""
     device = _meant(ref)
-    review_at = moment("review_at")
-    if review_at is not None and review_at <= now():
-        raise refuse("review_at", "is over already")
     command = OpenQuarantines(
         targets=({"device": device["id"]},),
         reason=prose(),
@@ -132,7 +125,7 @@ def hold(ref: str) -> Done:
         ticket=optional("ticket", most=REF_LENGTH),
         scope=Scope(choice("scope", tuple(Scope))) if optional("scope") else None,
         drain=flag("drain"),
-        review_at=review_at,
+        review_at=later("review_at"),
     )
     retyped(mark_of(device))
     (item,) = quarantine.open_quarantines(database(), command, actor=actor(), now=now())

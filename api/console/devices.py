@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from flask import Blueprint, Response
 
 from api.console.pages import PERSONS, page, render
 from api.context import database, now
-from api.pagination import LIMIT_DEFAULT, Words, cursor_of, listing
+from api.pagination import Words, cursor_of, listing
 from api.schemas.shown import DEVICE_STATES
 from registry.domain.reports import Kind
 from registry.services.device_view import list_view
@@ -27,8 +25,7 @@ LINES = 50
 @page(*PERSONS)
 def index() -> Response:
     """List the devices, newest first. Raises InvalidField."""
-    filters, part = listing(FILTERS, WORDS)
-    part = replace(part, limit=LINES) if part.limit == LIMIT_DEFAULT else part
+    filters, part = listing(FILTERS, WORDS, limit=LINES)
     found, models = list_view(database(), filters, part, now=now())
     return render(
         "devices.html",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from flask import g, request
 
+from api.context import now
 from api.text import ID_LENGTH, TEXT_LENGTH, why_not_text
 from registry.domain.errors import FieldError, InvalidField, PratiqueError
 
@@ -17,7 +18,7 @@ FIELDS_MAX = 1000
 """Most boxes that one form may have ticked, as many as the API takes targets at once."""
 
 
-SPOKEN = {"retyped": "what was typed again", "id": "the choice", "as": "the way to resolve it"}
+SPOKEN = {"retyped": "what was typed again", "as": "the way to resolve it"}
 """How fields are called to people whose own name says nothing to them."""
 
 
@@ -62,6 +63,14 @@ def moment(name: str) -> datetime | None:
     except ValueError:
         raise refuse(name, "must be a date and a time in UTC, like 2026-01-31T12:00") from None
     return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+
+
+def later(name: str) -> datetime | None:
+    """Read a moment that is still to come; None when it is left empty. Raises InvalidField naming it."""
+    given = moment(name)
+    if given is not None and given <= now():
+        raise refuse(name, "is over already")
+    return given
 
 
 def flag(name: str) -> bool:

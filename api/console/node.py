@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from flask import Blueprint, Response
 
-from api.console.forms import choice, field, flag, moment, optional, prose, refuse, retyped
+from api.console.forms import choice, field, flag, later, optional, prose, refuse, retyped
 from api.console.pages import PERSONS, Done, action, page, render
-from api.console.words import clock, segment
+from api.console.words import clock, segment, tell
 from api.context import actor, caller, database, now, policy
-from api.pagination import LIMIT_DEFAULT, Words, cursor_of, listing
+from api.pagination import Words, cursor_of, listing
 from api.schemas.quarantines import REF_LENGTH
 from registry.domain.events import EventType
 from registry.domain.failures import Cause
@@ -103,8 +102,7 @@ def _reasons(told: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 @page(*PERSONS)
 def past(node: str) -> Response:
     """Tell what happened on a node, newest first. Raises NotFound, InvalidField."""
-    filters, part = listing(PAST_FILTERS, PAST_WORDS)
-    part = replace(part, limit=EVENTS) if part.limit == LIMIT_DEFAULT else part
+    filters, part = listing(PAST_FILTERS, PAST_WORDS, limit=EVENTS)
     found = history.node_history(database(), node, filters, part)
     return render(
         "node_history.html",
@@ -119,7 +117,7 @@ def past(node: str) -> Response:
 def _told(data: Mapping[str, Any]) -> str:
     """Say an event in one line; its device, where it has one, is shown beside it."""
     names = _TOLD if isinstance(data.get("device"), str) else ("serial", *_TOLD)
-    return ", ".join(f"{name.replace('_', ' ')} {data[name]}" for name in names if data.get(name) not in {None, ""})
+    return tell(data, names)
 
 
 # --- the ways out -----------------------------------------------------------------------------------------------------
@@ -185,7 +183,7 @@ def hold(node: str) -> Done:
         reason=reason,
         cause=cause,
         ticket=optional("ticket", most=REF_LENGTH),
-        review_at=_later("review_at"),
+        review_at=later("review_at"),
         drain=flag("drain"),
     )
     retyped(node)
@@ -219,17 +217,10 @@ def _mark_of(shown: Mapping[str, Any], node: str) -> str:
 
 def _until() -> datetime:
     """Read until when: a moment that was typed in, or so many hours from now. Raises InvalidField."""
-    given = _later("until")
+    given = later("until")
     if given is not None:
         return given
     return now() + timedelta(hours=int(choice("hours", tuple(hours for hours, _ in SPANS))))
-
-
-def _later(name: str) -> datetime | None:
-    given = moment(name)
-    if given is not None and given <= now():
-        raise refuse(name, "is over already")
-    return given
 
 
 def _count() -> int:

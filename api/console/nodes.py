@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from flask import Blueprint, Response
 
 from api.console.pages import PERSONS, page, render
 from api.context import database, now, policy
-from api.pagination import LIMIT_DEFAULT, Words, cursor_of, listing
+from api.pagination import Words, cursor_of, listing
 from registry.domain.node_status import NodeStatus
 from registry.services.node_view import words_of_nodes
 from registry.services.nodes import LOOKED_AT_MAX, list_nodes
@@ -27,8 +25,7 @@ LINES = 50
 @page(*PERSONS)
 def index() -> Response:
     """List the nodes, newest first. Raises InvalidField."""
-    filters, part = listing(FILTERS, WORDS)
-    part = replace(part, limit=LINES) if part.limit == LIMIT_DEFAULT else part
+    filters, part = listing(FILTERS, WORDS, limit=LINES)
     found = list_nodes(database(), filters, part, policy=policy(), now=now())
     profiles, zones = words_of_nodes(database())
     return render(

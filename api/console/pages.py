@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import ParamSpec
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from flask import Response, g, make_response, redirect, render_template, request
 from flask.typing import ResponseReturnValue
@@ -213,7 +213,16 @@ def _error_page(refused: Response) -> Response:
     if "session" not in g and refused.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
         with suppress(PratiqueError):
             _sign_in()
-    shown = render("error.html", refused.status_code, told=told, wait=refused.headers.get("Retry-After"))
+    wait = refused.headers.get("Retry-After")
+    shown = render("error.html", refused.status_code, told=told, wait=wait, back=_page_before())
     shown.headers.extend((name, value) for name, value in refused.headers if name in {"Retry-After", "Allow"})
     shown.headers["X-Request-Id"] = request_id()
     return shown
+
+
+def _page_before() -> str | None:
+    """Return the page of ours that a link or a form on led here, to go back to; None where it was not another one."""
+    before = urlsplit(request.referrer or "")
+    address = before.path + (f"?{before.query}" if before.query else "")
+    is_another = before.netloc == request.host and is_ours(before.path) and before.path not in {request.path, LOGIN}
+    return address if is_another else None

@@ -12,9 +12,9 @@ from flask.typing import ResponseReturnValue
 from api.console import forms
 from api.console.pages import PERSONS, Done, action, page, render
 from api.context import actor, caller, database, now, policy
-from api.pagination import LIMIT_DEFAULT, Words, cursor_of, listing
+from api.pagination import Words, cursor_of, listing
 from api.text import ID_LENGTH, why_not_text
-from registry.domain.errors import NotFound
+from registry.domain.errors import InvalidField, NotFound
 from registry.domain.failures import Cause
 from registry.domain.hold_review import Review
 from registry.domain.roles import Role
@@ -30,7 +30,7 @@ WORDS: Words = {"what": (HELD, WITHHELD), "overdue": ("true", "false")}
 """The values of the filters that have few."""
 
 LINES = 50
-"""Lines on one page, unless the address asks for others: as many as can be ticked and still fit into an address."""
+"""Most lines on one page: as many as can be ticked and still fit into an address, which the server cuts at 4 KiB."""
 
 QUEUE = "/console/queue"
 RELEASE, REVIEW, HOLD = "release", "review", "hold"
@@ -41,8 +41,8 @@ RELEASE, REVIEW, HOLD = "release", "review", "hold"
 @page(*PERSONS)
 def index() -> ResponseReturnValue:
     """List what is held or withheld, the oldest first. Raises InvalidField."""
-    asked, part = listing(FILTERS, WORDS, newest_first=False)
-    part = replace(part, limit=min(part.limit, LINES)) if part.limit == LIMIT_DEFAULT else part
+    asked, part = listing(FILTERS, WORDS, newest_first=False, limit=LINES)
+    part = replace(part, limit=min(part.limit, LINES))
     filters = Filters(
         **{name: asked[name] for name in FILTERS - {"overdue"} if name in asked},
         is_overdue=asked.get("overdue") == "true",
@@ -67,7 +67,7 @@ def selected() -> ResponseReturnValue:
     do = request.values.get("do", RELEASE)
     if do not in {RELEASE, REVIEW, HOLD}:
         raise forms.refuse("do", f"must be {RELEASE}, {REVIEW} or {HOLD}")
-    return render("queue_selected.html", items=items, sure=_sure_of(items), do=do)
+    return render("queue_selected.html", items=items, gone=len(_ticked()) - len(items), sure=_sure_of(items), do=do)
 
 
 @bp.post("/queue/release")
@@ -105,15 +105,19 @@ def hold() -> Done | ResponseReturnValue:
 
 def _chosen() -> tuple[QueueItem, ...]:
     """Return what was ticked and still waits. Raises InvalidField, and NotFound when none of it does."""
-    ids = tuple(dict.fromkeys(request.values.getlist("id")))
+    ids = _ticked()
     if not ids:
-        raise forms.refuse("id", "is empty: tick at least one line of the queue")
+        raise InvalidField("nothing was ticked: tick at least one line of the queue")
     if len(ids) > forms.FIELDS_MAX or any(why_not_text(one, ID_LENGTH) for one in ids):
         raise forms.refuse("id", "is not what the queue sends: tick the lines anew")
     items = queue_view.get_items(database(), ids, policy=policy(), now=now())
     if not items:
         raise NotFound("Nothing of what was ticked is held any more: somebody released it meanwhile.")
     return items
+
+
+def _ticked() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(request.values.getlist("id")))
 
 
 def _sure_of(items: Sequence[QueueItem]) -> tuple[str, str]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from flask import Blueprint
@@ -13,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from api.console import forms
 from api.console.pages import PERSONS, Done, action, page, render
 from api.context import actor, database, now, policy
-from api.pagination import LIMIT_DEFAULT, Words, cursor_of, listing
+from api.pagination import Words, cursor_of, listing
 from api.schemas.repairs import CANCELLED
 from registry.domain.repair import Action
 from registry.domain.repair_orders import OrderState, Outcome
@@ -42,8 +41,7 @@ GIVEN_AWAY = frozenset(str(one) for one in Action if one.opens_quarantine)
 @page(*PERSONS)
 def index() -> ResponseReturnValue:
     """Show the budget and what is open by state; with a filter, the orders that it leaves. Raises InvalidField."""
-    asked, part = listing(FILTERS, WORDS)
-    part = replace(part, limit=LINES) if part.limit == LIMIT_DEFAULT else part
+    asked, part = listing(FILTERS, WORDS, limit=LINES)
     budget = repairs.show_budget(database(), policy=policy(), now=now())
     values: dict[str, Any] = {"budget": budget, "filters": asked, "states": [str(one) for one in OrderState]}
     if asked or part.after:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
@@ -142,6 +143,11 @@ def percent(share: float) -> str:
     """Write a share of one as per cent, with one decimal; what is nearly all or nothing is not rounded to it."""
     cut = int(abs(share) * 1000 + (0.5 if 0.001 <= abs(share) <= 0.999 else 0)) / 10
     return f"{'-' if share < 0 else ''}{cut:g}\u00a0%"
+
+
+def tell(data: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Say what an event has of these, in their order: `code xid_79, slot 0000:0f:00.0`."""
+    return ", ".join(f"{plain(name)} {data[name]}" for name in names if data.get(name) not in (None, ""))
 
 
 def segment(value: object) -> str:

@@ -27,7 +27,7 @@ _LINES = rf"\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f{TURNING}"
 PROSE = rf"^[^{_LINES}]*[^\s{_LINES}][^{_LINES}]*$"
 """The same with lines and tabs."""
 
-_SENTENCES: dict[str, str | list[Any] | dict[Any, Any]] = {"required": "is required", "null": "must not be null"}
+SENTENCES: dict[str, str | list[Any] | dict[Any, Any]] = {"required": "is required", "null": "must not be null"}
 
 
 class Shape(Schema):
@@ -39,7 +39,7 @@ class Shape(Schema):
 class OwnField(fields.Field[Any]):
     """A field that is absent when it is null, unless it is required."""
 
-    default_error_messages = _SENTENCES
+    default_error_messages = SENTENCES
 
     def __init__(self, *, required: bool = False, validate: Callable[[Any], Any] | None = None) -> None:
         super().__init__(required=required, allow_none=not required, validate=validate)

@@ -52,7 +52,7 @@ class SignalName(OwnField):
 
     def json_schema(self) -> JsonSchema:
         """Say in JSON Schema what this field takes."""
-        return {"type": ["string", "integer"], "examples": ["SIGKILL", 9], "maxLength": 32}
+        return {"anyOf": [{"type": "string", "maxLength": 32}, {"type": "integer"}], "examples": ["SIGKILL", 9]}
 
     def _read(self, value: Any) -> str:
         said = str(value).strip().upper() if isinstance(value, str | int) and not isinstance(value, bool) else ""

@@ -11,7 +11,7 @@ from typing import Any
 from marshmallow import EXCLUDE, ValidationError, fields
 
 from api.schemas.document import listed, obj
-from api.schemas.fields import JsonSchema, OpaqueId, OwnField, Shape, Word
+from api.schemas.fields import SENTENCES, JsonSchema, OpaqueId, OwnField, Shape, Word
 from api.text import why_not_text
 
 API_VERSION = "admission.k8s.io/v1"
@@ -69,7 +69,7 @@ class RequestShape(Open):
 
     uid = OpaqueId(required=True)
     operation = Word(OPERATIONS, required=True)
-    resource = fields.Nested(ResourceShape, required=True)
+    resource = fields.Nested(ResourceShape, required=True, error_messages=SENTENCES)
     subResource = Name()  # noqa: N815 - as Kubernetes spells it; so below
     name = Name()
     object = Object()
@@ -81,7 +81,7 @@ class ReviewShape(Open):
 
     apiVersion = Word((API_VERSION,), required=True)  # noqa: N815
     kind = Word((KIND,), required=True)
-    request = fields.Nested(RequestShape, required=True)
+    request = fields.Nested(RequestShape, required=True, error_messages=SENTENCES)
 
 
 REVIEW = ReviewShape()

@@ -67,6 +67,7 @@ def leave(server: RunningServer, tokens: dict[str, str], folder: Path) -> None:
     """Print how to reach the server that stays, and how to end it."""
     click.secho("\nThe server stays up.", bold=True)
     click.echo(f"   {server.url}")
+    click.echo(f"   {server.url}/console/ shows all this: sign in with the token of operator, auditor or admin")
     click.echo(f"   process id {server.process.pid}")
     for name, token in tokens.items():
         click.echo(f"   {name:<8} {token}")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
@@ -78,6 +79,15 @@ class AddressType(click.ParamType[tuple[str, int]]):
         return host.strip("[]"), int(port)
 
 
+class IntervalType(click.FloatRange):
+    """Seconds between two bounds; `nan` is between none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it."""
+        seconds = float(super().convert(value, param, ctx))
+        return self.fail("give a number", param, ctx) if math.isnan(seconds) else seconds
+
+
 @click.command(epilog=EPILOG)
 @click.option("--api-server", metavar="URL", help="Address of the API server; left out, the pod's own cluster.")
 @click.option("--api-token-file", type=Path, metavar="FILE", help="Token for the API server; read at each request.")
@@ -97,7 +107,7 @@ class AddressType(click.ParamType[tuple[str, int]]):
 @click.option("--evict-on-drain", is_flag=True, help="On `drain` also evict the pods of the node: NoExecute.")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.05),
+    type=IntervalType(min=0.05, max=PATIENCE_SECONDS),
     default=INTERVAL_SECONDS,
     show_default=True,
     help="Seconds between two questions about a node.",

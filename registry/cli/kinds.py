@@ -52,7 +52,9 @@ class Document(click.ParamType[Any]):
             return value
         try:
             with click.open_file(value, "rb") as stream:
-                return json.load(stream)
+                found = json.load(stream)
+                json.dumps(found, allow_nan=False)  # what is too large for a number is read as infinity
+                return found
         except OSError as error:
             self.fail(f"cannot read {value}: {error.strerror}", param, ctx)
         except ValueError as error:

@@ -7,7 +7,6 @@ is written by an answer that is old. What is refused of one part keeps the other
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Callable
@@ -44,13 +43,13 @@ TAINTS, CONDITION = "taints", "condition"
 class Order:
     """What to do with a node: by an `answer`, or, with a reason to `keep`, nothing but to say so, with `detail`.
 
-    `heard_at` is when the answer came, on the clock that only goes up.
+    `heard_at` is when the answer came, or was missed, on the clock that only goes up.
     """
 
     answer: Answer | None
+    heard_at: float
     keep: Keep | None = None
     detail: str = ""
-    heard_at: float = math.inf
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from registry.controller.meters import Meters
 from registry.controller.nodes import Nodes
 from registry.controller.seen import NodeSeen
 from registry.domain.admitted_condition import REPORT_STALE, ConditionStatus
+from registry.domain.decision import Disposition
 from registry.domain.tainting import SILENCE_WINDOW, Answer, Keep, fell_silent_lately, is_mass_silence
 
 INTERVAL_SECONDS = 5.0
@@ -72,6 +73,7 @@ class Controller:
     _answers: dict[str, Answer] = field(default_factory=dict)
     _heard_at: dict[str, float] = field(default_factory=dict)
     _closed_at: dict[str, float] = field(default_factory=dict)
+    _asks_from: float = -math.inf
     _failures: int = 0
     _is_mass: bool = False
     _turned_at: float = 0.0
@@ -103,7 +105,7 @@ class Controller:
         nameless = [one for one in due if one.name not in named]
         asked = {one.asked_as: one for one in due if one.asked_as is not None and one.name in named}
         if nameless:
-            settle([(one, _without_name(one)) for one in nameless])
+            settle([(one, _without_name(one, self.monotonic())) for one in nameless])
             self._put_off(nameless, self.interval)
         if asked:
             self._ask(asked, named, settle)
@@ -119,14 +121,18 @@ class Controller:
                 for node, one in heard:
                     self._hear(node.name, one)
                 silent += [node for node, _ in heard if self._is_silent_and_open(node)]
-                settle([(node, self._by_answer(node)) for node, _ in heard if not self._is_silent_and_open(node)])
+                clear = [(node, self._by_answer(node)) for node, _ in heard if not self._is_silent_and_open(node)]
+                settle(sorted(clear, key=_may_wait))
                 self._turned_at = self.monotonic()
         except ClientError as error:
             detail, retry_after = error.detail, error.retry_after
         self._note(detail)
         settle(self._close_silent(silent, nodes))
-        settle([(one, _without_decision(detail)) for one in unheard.values() if self._is_forsaken(one)])
-        self._put_off(unheard.values(), pause_before(min(self._failures, 5), retry_after))
+        missed = _without_decision(detail, self.monotonic())
+        settle([(one, missed) for one in unheard.values() if self._is_forsaken(one)])
+        pause = pause_before(min(self._failures, 5), retry_after)
+        self._put_off(unheard.values(), pause)
+        self._asks_from = self.monotonic() + (pause if detail else 0.0)
 
     def _note(self, detail: str) -> None:
         """Say when decisions stop coming, and when they come again."""
@@ -180,7 +186,7 @@ class Controller:
         return {name for name, at in self._closed_at.items() if at >= since and self._answers[name].is_silence}
 
     def _by_answer(self, node: NodeSeen, keep: Keep | None = None, detail: str = "") -> Order:
-        return Order(self._answers[node.name], keep, detail, self._heard_at[node.name])
+        return Order(self._answers[node.name], self._heard_at[node.name], keep, detail)
 
     def _is_silent_and_open(self, node: NodeSeen) -> bool:
         answer = self._answers.get(node.name)
@@ -194,7 +200,7 @@ class Controller:
         self.applier.refusals.keep_only(nodes)
         now = self.monotonic()
         for name in nodes:
-            self._due.setdefault(name, now)
+            self._due.setdefault(name, max(now, self._asks_from))  # nobody new asks one that is to be left alone
             self._heard_at.setdefault(name, now)
         if self._failures == 0:  # while nobody decides there is nothing to hurry for
             self._due |= {name: now for name in self.nodes.take_changed() if name in nodes}
@@ -234,10 +240,16 @@ class Controller:
         self.meters.set("nodes", {f'admitted="{status}"': float(counts[status]) for status in ConditionStatus})
 
 
-def _without_decision(detail: str) -> Order:
-    return Order(None, Keep.NO_DECISION, f"Pratique gives no decision ({detail}); the taints stay as they are.")
+def _may_wait(work: tuple[NodeSeen, Order]) -> bool:
+    """Does nothing have to be closed? What has to be comes first: a slow API server may leave no time for the rest."""
+    node, order = work
+    return node.is_closed or order.answer is None or order.answer.disposition is Disposition.ADMIT
 
 
-def _without_name(node: NodeSeen) -> Order:
+def _without_decision(detail: str, now: float) -> Order:
+    return Order(None, now, Keep.NO_DECISION, f"Pratique gives no decision ({detail}); the taints stay as they are.")
+
+
+def _without_name(node: NodeSeen, now: float) -> Order:
     why = "its name at Pratique cannot be told" if node.asked_as is None else f"others are {node.asked_as} too"
-    return Order(None, Keep.NO_NAME, f"No decision is asked for, because {why}; the taints stay as they are.")
+    return Order(None, now, Keep.NO_NAME, f"No decision is asked for, because {why}; the taints stay as they are.")

@@ -10,7 +10,7 @@ from registry.controller.seen import NodeSeen
 
 
 class Nodes:
-    """The nodes by name. The watch says who is there, whoever patches sees some of them newer; `ring` is called at news."""
+    """The nodes by name. The watch says who is there; whoever patches may see one newer. `ring` is called at news."""
 
     def __init__(self, ring: Callable[[], None] = lambda: None) -> None:
         self._ring = ring
@@ -40,11 +40,12 @@ class Nodes:
     def update(self, node: NodeSeen) -> None:
         """Take one as an answer to ourselves shows it: news only where it is to be asked about otherwise.
 
-        Such an answer may come after the watch told that the node is gone, or another: then it says nothing any more.
+        Such an answer may come after the watch told that the node is gone, or another, or changed since: then it says
+        nothing any more.
         """
         with self._lock:
             known = self._seen.get(node.name)
-            if known is None or known.uid != node.uid:
+            if known is None or known.uid != node.uid or not node.is_newer_than(known):
                 return
             self._seen[node.name] = node
             is_news = not node.is_asked_like(known)

@@ -36,6 +36,14 @@ class NodeSeen:
         """Does it differ in what we act upon? A kubelet writes its status every few minutes, which is no news."""
         return not self.is_asked_like(other) or (self.taints, self.condition) != (other.taints, other.condition)
 
+    def is_newer_than(self, other: NodeSeen) -> bool:
+        """Was it written later? False where that cannot be told, because a version is not the number that grows:
+        https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
+        """
+        mine, others = self.version, other.version
+        are_numbers = all(one.isascii() and one.isdecimal() for one in (mine, others))
+        return are_numbers and (len(mine), mine) > (len(others), others)
+
     def is_asked_like(self, other: NodeSeen) -> bool:
         """Is an answer about the one good for the other: the same node in the same boot, under the same name?"""
         return (self.uid, self.asked_as, self.boot_id) == (other.uid, other.asked_as, other.boot_id)

@@ -60,17 +60,17 @@ class Places:
 
     def named_in(self, text: str, *, besides: str | None = None) -> str | None:
         """Return the first node, other than one, that a text names."""
-        found = (self._name(word) for word in _WORD.findall(text))
+        found = (self.meant_by(word) for word in _WORD.findall(text))
         return next((name for name in found if name is not None and name != besides), None)
 
     def writer_of(self, line: str) -> str | None:
         """Return the node that wrote a line: named at its beginning, or by the rank; or the only one there is."""
         first = _WORD.search(line)
-        named = self._name(first[0]) if first else None
+        named = self.meant_by(first[0]) if first else None
         rank = _RANK.search(line)
         return named or (self.ranks.get(int(rank[1])) if rank else None) or self.only
 
-    def _name(self, word: str) -> str | None:
+    def meant_by(self, word: str) -> str | None:
         """Return the node that a word means; a host in full may be a node by its short name."""
         found = self.names.get(word)
         if found is not None or "." not in word:

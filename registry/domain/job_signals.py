@@ -140,6 +140,7 @@ def read_signals(job: JobFailure, places: Places) -> Iterator[Finding]:
         if word not in known:
             known[word] = next((kind for kind in KINDS if kind.words.search(word)), None)
         node = one.node or places.ranks.get(-1 if one.rank is None else one.rank) or places.only
+        node = (places.meant_by(node) or node) if node else None
         signal = one if node == one.node else replace(one, node=node)
         found = _read(signal, word, known[word], job, places)
         if found is not None:

@@ -51,6 +51,9 @@ SAVE_EVERY = 10_000
 """After so many events that concern a subscription in nothing its position is written: to look at them again after a
 restart costs a second or two, and to write it each time a commit."""
 
+LATE_EVENTS = 2 * SAVE_EVERY
+"""One whose position is further back than that is late, although nothing fails: its receiver is slow."""
+
 SUBSCRIPTIONS_MAX = 100
 """Each is sent to by a thread of its own."""
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from registry.domain.times import rfc3339, rfc3339_or_none
-from registry.domain.webhooks import SAVE_EVERY, DeliveryState, Filter
+from registry.domain.webhooks import LATE_EVENTS, DeliveryState, Filter
 from registry.store import deliveries
 from registry.store import webhooks as store
 from registry.store.database import Snapshot
@@ -57,7 +57,7 @@ def secrets_in_force(snapshot: Snapshot, one: Subscription, now: datetime) -> li
 def _behind(one: Subscription, head: int) -> int:
     """Count the events that one has not come to: one that keeps up writes its position now and then only."""
     behind = max(head - one.position, 0)
-    return behind if one.failures or not one.is_enabled or behind > 2 * SAVE_EVERY else 0
+    return behind if one.failures or not one.is_enabled or behind > LATE_EVENTS else 0
 
 
 def _key_json(secret: Secret) -> dict[str, Any]:

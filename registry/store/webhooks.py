@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from registry.domain.webhooks import Algorithm, Filter, Format
+from registry.domain.webhooks import LATE_EVENTS, Algorithm, Filter, Format
 from registry.store.database import Row, Snapshot, Transaction, from_micros, to_micros
 
 
@@ -67,7 +67,7 @@ class Totals:
     pending: int
     dead: int
     behind: int
-    """Events of the history that no failing subscription was told of yet, of the one that is furthest behind."""
+    """Events that one has not come to which fails or is late: of those the one that is furthest behind."""
     oldest_at: datetime | None
     """When the oldest event happened that waits to be delivered, but for what a person switched off."""
 
@@ -182,8 +182,11 @@ def read_totals(snapshot: Snapshot) -> Totals:
         "JOIN subscription s ON s.id = y.subscription_id "
         "WHERE y.state = 'pending' AND (s.is_enabled = 1 OR s.failing_since IS NOT NULL)"
     )
+    head = snapshot.sequence()
     slowest = snapshot.one(
-        "SELECT MIN(position) FROM subscription WHERE removed_at IS NULL AND is_enabled = 1 AND failures > 0"
+        "SELECT MIN(position) FROM subscription WHERE removed_at IS NULL AND is_enabled = 1 "
+        "AND (failures > 0 OR position < ?)",
+        (head - LATE_EVENTS,),
     )
     delivered, failed, abandoned = sums or (0, 0, 0)
     return Totals(
@@ -193,7 +196,7 @@ def read_totals(snapshot: Snapshot) -> Totals:
         by_state={state: int(count) for state, count in states},
         pending=int(counts.get("pending", 0)),
         dead=int(counts.get("dead", 0)),
-        behind=snapshot.sequence() - int(slowest[0]) if slowest and slowest[0] is not None else 0,
+        behind=head - int(slowest[0]) if slowest and slowest[0] is not None else 0,
         oldest_at=from_micros(oldest[0]) if oldest else None,
     )
 

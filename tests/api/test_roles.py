@@ -100,7 +100,7 @@ def routes(app: Flask) -> set[str]:
     return {
         f"{method} {rule.rule}"
         for rule in app.url_map.iter_rules()
-        if not rule.rule.startswith("/console")  # has a table of its own
+        if rule.rule != "/" and not rule.rule.startswith("/console")  # have a table of their own
         for method in rule.methods or ()
         if method not in {"HEAD", "OPTIONS"}
     }

@@ -9,6 +9,7 @@ from tests.bench.blame import (
     AFTERWARDS,
     BLIND,
     CAUSES,
+    END,
     FRESH,
     LAST,
     Incident,
@@ -26,6 +27,7 @@ LATER = load_incidents(AFTERWARDS)
 BLINDLY = load_incidents(BLIND)
 FRESHLY = load_incidents(FRESH)
 LASTLY = load_incidents(LAST)
+ENDING = load_incidents(END)
 SEEN = [one for one in INCIDENTS if not one.is_unseen]
 
 
@@ -104,15 +106,32 @@ def test_the_sixth_set_is_large_varied_and_of_accounts_that_no_other_set_tells()
     }
 
 
+def test_the_seventh_set_is_large_varied_and_of_accounts_that_no_other_set_tells() -> None:
+    pairs = pairs_of(ENDING)
+    others = [*INCIDENTS, *LATER, *BLINDLY, *FRESHLY, *LASTLY]
+
+    assert len({one.id for one in ENDING}) == len({one.source for one in ENDING}) == len(ENDING) >= 60
+    assert all(one.source.startswith("https://") for one in ENDING)
+    assert {one.source for one in ENDING}.isdisjoint(one.source for one in others)
+    assert 2 * sum(bool(one.job.signals) for one in ENDING) >= len(ENDING)
+    assert {cause: score(pairs, cause).are for cause in CAUSES} == {
+        "hardware": 16,
+        "driver": 5,
+        "platform": 7,
+        "user": 26,
+        "undecided": 9,
+    }
+
+
 def test_what_other_nodes_show_is_not_laid_to_a_job() -> None:
-    for one in [*FRESHLY, *LASTLY]:
+    for one in [*FRESHLY, *LASTLY, *ENDING]:
         around = one.around
         facts = (*around.faults, *around.checks, *around.nodes, *around.holds)
         assert {fact.node for fact in facts} <= set(one.job.nodes), one.id
 
 
 def test_every_exclusion_has_evidence_at_its_place() -> None:
-    for one in [*INCIDENTS, *BLINDLY, *FRESHLY, *LASTLY]:
+    for one in [*INCIDENTS, *BLINDLY, *FRESHLY, *LASTLY, *ENDING]:
         found = said_of(one)
         places = {place for said in found.evidence for place in (said.node, said.device)}
         assert {*found.nodes, *found.devices} <= places, one.id

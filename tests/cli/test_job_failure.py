@@ -80,3 +80,10 @@ def test_a_failure_is_told_in_one_way_and_whole(pratique: Pratique, arguments: t
 
     assert refused.exit_code == 2
     assert words in refused.stderr
+
+
+def test_a_file_with_a_number_that_no_json_can_hold_is_a_usage_error(pratique: Pratique) -> None:
+    refused = pratique("job-failure", "add", "--from", "-", given='{"exit_code": 1e999}')
+
+    assert refused.exit_code == 2
+    assert "holds no JSON" in refused.stderr

@@ -55,3 +55,21 @@ def test_a_person_signs_in_searches_and_signs_out(
     page.goto("/console/")
     assert "/console/login" in page.url
     context.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "prose", "column"),
+    [
+        ("/console/queue", "table small:not(.age)", "Owner"),
+        ("/console/nodes", "table th[scope=row] a", "Zone"),
+        ("/console/devices?state=quarantined", "td:nth-child(6)", "Model"),
+    ],
+)
+def test_one_long_word_pushes_no_column_out_of_sight(page: Page, path: str, prose: str, column: str) -> None:
+    page.goto(path)
+    page.locator(prose).first.evaluate("one => { one.textContent = 'W'.repeat(253) }")
+
+    box = page.get_by_role("columnheader", name=column).bounding_box()
+
+    assert box is not None
+    assert box["x"] + box["width"] <= 1280

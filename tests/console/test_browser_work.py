@@ -120,7 +120,7 @@ def test_several_lines_get_a_ticket_and_are_released_together(anybody: Page, thr
     anybody.get_by_label("Reason").fill("the list was of another site")
     anybody.get_by_label("Type the number of lines 3 again").fill("2")
     anybody.get_by_role("button", name="Release 3 lines").click()
-    assert "retyped is not 3" in anybody.get_by_role("alert").inner_text()
+    assert "what was typed again is not 3" in anybody.get_by_role("alert").inner_text()
     assert anybody.get_by_label("Reason").input_value() == "the list was of another site"
     anybody.get_by_label("Type the number of lines 3 again").fill("3")
     anybody.get_by_role("button", name="Release 3 lines").click()

@@ -14,11 +14,17 @@ from flask import Flask, request
 from flask.typing import ResponseReturnValue
 
 from api.auth import ROLES
-from api.console import forms
+from api.console import devices, forms
 from api.console.pages import POLICY, Done, action, page, render
+from api.context import standing
+from registry.domain.actors import SYSTEM
 from registry.domain.errors import NotOpen, StoreUnavailable
 from registry.domain.roles import Role
+from registry.domain.safe_mode import Head
+from registry.services import safe_mode
+from tests.clock import Clock
 from tests.console.visitor import Visitor, words_of
+from tests.fleet import Fleet, gpu
 from tests.project import ROOT
 
 STATIC = ROOT / "api" / "console" / "static"
@@ -83,9 +89,51 @@ def test_what_goes_wrong_is_a_page_for_people(operator: Visitor, path: str, meth
     assert answer.headers["X-Request-Id"] in answer.text
 
 
+def test_an_error_is_called_by_what_it_means_and_leads_back(operator: Visitor) -> None:
+    before = "http://localhost/console/queue?owner=operator:alice"
+
+    told = operator.get("/console/devices?state=wrong", headers={"Referer": before})
+
+    assert "This cannot be done as it was asked" in words_of(told)
+    assert "Unprocessable" not in told.text
+    assert 'href="/console/queue?owner=operator:alice">Back to the page before' in told.text
+
+
+@pytest.mark.parametrize("before", ["https://example.com/console/queue", "http://localhost/v1/nodes", ""])
+def test_an_error_leads_back_to_our_own_pages_only(operator: Visitor, before: str) -> None:
+    assert "Back to the page before" not in operator.get("/console/nothing", headers={"Referer": before}).text
+
+
+def test_safe_mode_stands_on_every_page_until_it_is_taken_note_of(app: Flask, operator: Visitor, clock: Clock) -> None:
+    db = standing(app).database
+    assert "safe mode" not in operator.page("/console/")
+    safe_mode.assess(db, [Head(10_000, "f" * 64)], now=clock.now)
+
+    for path in ("/console/", "/console/queue", "/console/audit"):
+        assert "No node is admitted until an administrator takes note" in operator.page(path)
+    assert "10000" in operator.page("/console/")
+
+    safe_mode.acknowledge(db, reason="the copy of noon", actor=SYSTEM, now=clock.now)
+    assert "safe mode" not in operator.page("/console/")
+
+
 def test_outside_the_console_errors_stay_what_programs_read(operator: Visitor) -> None:
     assert operator.get("/consoles").content_type == "application/problem+json"
     assert "Content-Security-Policy" not in operator.get("/v1/nodes").headers
+
+
+def test_a_page_is_as_long_as_its_address_says(operator: Visitor, app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    Fleet(standing(app).database, Clock(), standing(app).policy).report(devices=[gpu(at, at=at) for at in range(3)])
+    monkeypatch.setattr(devices, "LINES", 1)
+
+    assert operator.get("/console/devices").text.count('<th scope="row">') == 1
+    assert operator.get("/console/devices?limit=100").text.count('<th scope="row">') == 3
+
+
+def test_the_bare_address_leads_people_to_the_pages(stranger: Visitor) -> None:
+    answer = stranger.get("/")
+
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/console/")
 
 
 def test_a_parameter_left_empty_is_taken_out_of_the_address(operator: Visitor) -> None:
@@ -138,7 +186,7 @@ class TestForms:
         answer = operator.post("/console/try/a", {"retyped": "b", "reason": "as <before>"})
 
         assert answer.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
-        assert "retyped is not a: type it as it stands on the page" in words_of(answer)
+        assert "what was typed again is not a: type it as it stands on the page" in words_of(answer)
         assert 'value="a as &lt;before&gt; -"' in answer.text
 
     @pytest.mark.parametrize("reason", ["", "  ", "\x00", "x" * 4097])

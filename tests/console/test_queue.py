@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from flask import Flask
 
+from api.console import queue
 from api.context import standing
 from registry.services.quarantine import list_quarantines
 from registry.services.queue_view import Filters, list_queue
@@ -87,6 +88,16 @@ def test_pages_are_walked_by_a_cursor(operator: Visitor, fleet: Fleet) -> None:
     assert "Next page" not in second
 
 
+def test_no_more_lines_are_shown_than_can_be_ticked_at_once(
+    operator: Visitor, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "LINES", 1)
+    for asked in ("", "?limit=100"):
+        shown = operator.get(f"/console/queue{asked}").text
+        assert shown.count("<tr data-item>") == 1
+        assert "Next page" in shown
+
+
 def test_one_line_is_released_by_its_serial_and_a_reason(operator: Visitor, fleet: Fleet) -> None:
     (mine,) = ids(fleet, 1)
     asked = operator.page(f"/console/queue/selected?id={mine}&do=release")
@@ -100,7 +111,11 @@ def test_one_line_is_released_by_its_serial_and_a_reason(operator: Visitor, flee
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"retyped": "1"}, "retyped is not"), ({"reason": ""}, "reason is empty"), ({"id": []}, "tick at least one line")],
+    [
+        ({"retyped": "1"}, "typed again is not 2"),
+        ({"reason": ""}, "reason is empty"),
+        ({"id": []}, "tick at least one line"),
+    ],
 )
 def test_what_is_not_meant_or_not_explained_is_not_done(
     operator: Visitor, fleet: Fleet, wrong: dict[str, str], said: str
@@ -135,6 +150,37 @@ def test_what_was_released_meanwhile_is_said(operator: Visitor, fleet: Fleet) ->
     answer = operator.get(f"/console/queue/selected?id={chosen[0]}&do=release")
     assert answer.status_code == 404
     assert "somebody released it meanwhile" in words_of(answer)
+
+
+def test_what_is_gone_before_it_is_decided_is_left_out_and_said(
+    operator: Visitor, admin: Visitor, fleet: Fleet
+) -> None:
+    first, second = ids(fleet, 1, 2)
+    admin.act("/console/queue/release", {"id": first, "retyped": serial(1), "reason": "faster"})
+
+    answer = operator.post("/console/queue/release", {"id": [first, second], "retyped": "2", "reason": "both"})
+
+    assert answer.status_code == 422
+    assert "1 left out Of what was ticked, so much is held no more: somebody released it" in words_of(answer)
+    assert held(fleet) == 1
+
+
+def test_an_act_with_nothing_ticked_leads_back_to_the_queue(operator: Visitor, fleet: Fleet) -> None:
+    answer = operator.get("/console/queue/selected?do=release", headers={"Referer": "http://localhost/console/queue"})
+
+    assert answer.status_code == 422
+    assert "Nothing was ticked: tick at least one line of the queue." in words_of(answer)
+    assert 'href="/console/queue">Back' in answer.text
+
+
+def test_what_only_a_hold_waits_for_is_found_and_its_history_shown(operator: Visitor, fleet: Fleet) -> None:
+    fleet.hold({"identifier": {"kind": "gpu", "type": "serial", "value": serial(77)}}, reason="on the list")
+
+    found = operator.get(f"/console/search?q={serial(77)}")
+
+    assert found.status_code == 303
+    assert found.headers["Location"].startswith("/console/audit?quarantine=")
+    assert "on the list" in operator.page(found.headers["Location"])
 
 
 def test_several_get_a_new_date_and_ticket_at_once(operator: Visitor, fleet: Fleet) -> None:

@@ -119,6 +119,20 @@ def test_giving_hardware_away_asks_for_its_serial(operator: Visitor, fleet: Flee
     assert fleet.open_holds() == []
 
 
+def test_what_is_wrong_with_one_form_is_not_said_of_another(operator: Visitor, fleet: Fleet) -> None:
+    address = f"/console/repairs/{order(fleet)['id']}"
+    operator.act(f"{address}/claim")
+    form = {"form": "complete-", "outcome": "failed", "token": "1", "reason": ""}
+
+    told = operator.post(f"{address}/complete", form).text
+
+    assert told.count('<small class="wrong"') == 1
+    assert 'id="complete-reason-wrong"' in told
+    assert told.count("autofocus") == 1, "whoever has to type again need not look for where"
+    for key in ("complete-", "cancel-"):
+        assert f'name="form" value="{key}"' in told
+
+
 def test_an_order_is_cancelled_with_a_reason(operator: Visitor, fleet: Fleet) -> None:
     address = f"/console/repairs/{order(fleet)['id']}"
     assert operator.post(f"{address}/cancel", {"outcome": "by_person"}).status_code == 422

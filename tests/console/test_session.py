@@ -40,6 +40,7 @@ def test_a_page_asks_a_stranger_to_sign_in_and_leads_back(stranger: Visitor, tok
     [
         *("https://example.com/", "//example.com/console/", "/console", "/v1/nodes", "/console/\\example.com"),
         *("/console/login", "/console/logout", "/console/a\r\nSet-Cookie: a=b", "javascript:alert(1)"),
+        *("/console/../v1/nodes", "/console/%2e%2e/v1/nodes", "/console/.%2E/docs"),
     ],
 )
 def test_it_leads_to_no_other_place(stranger: Visitor, token: Callable[..., str], onward: str) -> None:

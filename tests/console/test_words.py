@@ -11,6 +11,7 @@ from api.console import words
 from registry.domain.capacity import CapacityState
 from registry.domain.checks import CheckStatus
 from registry.domain.node_status import NodeStatus
+from registry.domain.quarantine import ReleasePolicy
 from tests.clock import NOON
 
 STATES = ("in_service", "quarantined", "missing", "detached", "conflict", "unidentified")
@@ -74,3 +75,19 @@ def test_thousands_are_kept_apart_as_no_point_is(value: float, said: str) -> Non
 
 def test_a_name_is_one_part_of_an_address() -> None:
     assert words.segment("a/b ?#") == "a%2Fb%20%3F%23"
+
+
+def test_a_command_in_a_sentence_is_shown_as_one_and_nothing_of_it_is_markup() -> None:
+    assert words.typed("run `a <b>` <now>") == "run <code>a &lt;b&gt;</code> &lt;now&gt;"
+    assert words.typed("one ` alone") == "one ` alone"
+
+
+@pytest.mark.parametrize("policy", ReleasePolicy)
+def test_what_ends_a_hold_is_said_in_a_sentence(policy: ReleasePolicy) -> None:
+    assert words.ending(str(policy)).startswith("Ends ")
+
+
+def test_an_event_is_told_by_what_it_has() -> None:
+    assert words.tell(
+        {"from_node": "a", "code": "", "slot": None, "to": ["x"]}, ("code", "slot", "from_node", "to", "at")
+    ) == ("from node a, to ['x']")

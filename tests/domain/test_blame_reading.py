@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -178,6 +179,14 @@ def test_a_signal_says_what_its_kind_or_its_detail_says(kind: str, detail: str |
 def test_a_rank_is_on_the_node_that_another_signal_names() -> None:
     told = job(signals=(signal("step", rank=9, node="node-b"), signal("gpu_lost", rank=9)))
     assert verdict(told).nodes == ("node-b",)
+
+
+def test_a_signal_may_name_its_node_in_full_where_the_job_names_it_in_short_and_the_other_way_round() -> None:
+    in_full = replace(job(), nodes=("node-a.lab.example", "node-b.lab.example"))
+    for told, name in ((job(), "node-c.lab.example"), (in_full, "node-b")):
+        lost = signal("gpu_lost", rank=3, node=name)
+        found = verdict(replace(told, signals=(lost, signal("nccl_timeout", rank=3))))
+        assert found.nodes == (name.partition(".")[0] if told != in_full else "node-b.lab.example",)
 
 
 def test_a_rank_that_two_nodes_claim_is_on_neither() -> None:

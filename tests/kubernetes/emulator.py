@@ -231,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._work(method, json.loads(body) if body else None)
         except Refused as error:
-            self._say(error.code, _status(error))
+            self._say(error.code, _status(error), retry_after=error.retry_after)
         except BadPatch as error:
             self._say(422, _status(Refused(422, "Invalid", str(error))))
 
@@ -273,7 +273,8 @@ class _Handler(BaseHTTPRequestHandler):
         if kind not in PATCHES:
             raise Refused(415, "UnsupportedMediaType", kind)
         patch = PATCHES[kind]
-        return objects.update(resource, asked.name, lambda old: patch(old, body), where, subresource=sub, **about)
+        options: dict[str, Any] = {**about, "subresource": sub, "is_patch": True}
+        return objects.update(resource, asked.name, lambda old: patch(old, body), where, **options)
 
     def _list(self, asked: Asked, labels: dict[str, str]) -> Document:
         kind, group = KINDS[asked.resource]
@@ -308,11 +309,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _chunk(self, content: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
 
-    def _say(self, code: int, document: Document) -> None:
+    def _say(self, code: int, document: Document, *, retry_after: int | None = None) -> None:
         content = json.dumps(document).encode()
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
+        if retry_after is not None:
+            self.send_header("Retry-After", str(retry_after))
         self.end_headers()
         self.wfile.write(content)
 

@@ -15,11 +15,11 @@ Document = dict[str, Any]
 
 
 class Refused(Exception):
-    """An answer that is a Status: its HTTP code, its reason and what it says."""
+    """An answer that is a Status: its HTTP code, its reason and what it says; `retry_after` seconds as a header."""
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    def __init__(self, code: int, reason: str, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
-        self.code, self.reason, self.message = code, reason, message
+        self.code, self.reason, self.message, self.retry_after = code, reason, message, retry_after
 
 
 class Denied(Refused):
@@ -111,15 +111,22 @@ class Objects:
         namespace: str = "",
         *,
         subresource: str = "",
+        is_patch: bool = False,
         **about: Any,
     ) -> Document:
-        """Change an object: `change` makes the new one of the old. Raises Refused, 409 for another version or uid."""
+        """Change an object: `change` makes the new one of the old. Raises Refused.
+
+        Another version is 409. So is another uid of an object that is replaced; a patch that names one is 422, because
+        it would change what nobody may change.
+        """
         with self.lock:
             old = self.get(resource, name, namespace)
             new = change(copy.deepcopy(old))
             given, kept = new.get("metadata") or {}, old["metadata"]
-            for mark in ("uid", "resourceVersion"):
+            for mark in ("resourceVersion", "uid"):
                 if given.get(mark, kept[mark]) != kept[mark]:
+                    if mark == "uid" and is_patch:
+                        raise Refused(422, "Invalid", f'{resource} "{name}": metadata.uid: field is immutable')
                     raise Refused(409, "Conflict", f'{resource} "{name}": {mark} is {kept[mark]}, not {given[mark]}')
             # A subresource changes its own part alone, the main one everything else.
             new = {**old, "status": new.get("status")} if subresource else {**new, "status": old.get("status")}

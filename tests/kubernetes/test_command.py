@@ -13,7 +13,7 @@ import pytest
 import requests
 from click.testing import CliRunner
 
-from registry.controller.api_server import ApiServer
+from registry.controller.api_server import ApiError, ApiServer
 from registry.controller.bell import Bell
 from registry.controller.cluster import Given, NoCluster, find_cluster
 from registry.controller.meters import METERS, PREFIX, Meters, Window
@@ -81,7 +81,14 @@ def test_outside_of_a_cluster_the_command_says_what_to_give() -> None:
     assert "--api-server" in done.stderr
 
 
-@pytest.mark.parametrize("option", [("--node-name-from", "uid"), ("--metrics-bind", "9473"), ("--interval", "0")])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--node-name-from", "uid"),
+        ("--metrics-bind", "9473"),
+        *(("--interval", seconds) for seconds in ("0", "nan", "inf", "3600")),
+    ],
+)
 def test_an_option_that_means_nothing_is_refused(option: tuple[str, str]) -> None:
     done = CliRunner(env={"PRATIQUE_URL": "http://127.0.0.1:1", "PRATIQUE_TOKEN": "t"}).invoke(
         main, ["controller", "--api-server", "http://127.0.0.1:1", *option]
@@ -106,6 +113,38 @@ def test_the_token_is_read_anew_at_each_request(api: Emulator, tmp_path: Path, m
         server.get("/api/v1/nodes")
 
     assert sent == ["Bearer first", "Bearer second"]
+
+
+@pytest.mark.parametrize(
+    "content", ["first-word\nsecond-word\n", "first-word second-word", "", "first-word\x00", "wörd"]
+)
+def test_a_file_that_holds_no_token_is_named_and_what_stands_in_it_is_not(
+    api: Emulator, tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(content, encoding="utf-8")
+
+    with pytest.raises(ApiError, match="must hold one token and nothing else") as caught:
+        ApiServer(api.url, file).get("/api/v1/nodes/node-a")
+
+    assert "word" not in str(caught.value)
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("url", ["https://me:word@10.0.0.1", "https://", "https://10.0.0.1:99999", "ftp://me:word@x"])
+def test_an_address_that_says_no_host_or_more_than_a_host_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(NoCluster) as caught:
+        find_cluster(Given(api_server=url), {})
+
+    assert "word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_window_opens_on_both_kinds_of_addresses(host: str) -> None:
+    port = Window(Meters(), lambda: True).open(host, 0)
+
+    address = f"[{host}]" if ":" in host else host
+    assert requests.get(f"http://{address}:{port}/health/live", timeout=5).text == "alive\n"
 
 
 def test_a_bell_ends_a_wait_and_news_before_the_wait_is_not_lost() -> None:

@@ -103,6 +103,21 @@ def test_one_that_stood_still_acts_no_longer_when_it_moves_again(
     assert holder(api) == identity(second)
 
 
+def test_one_that_is_told_to_stop_in_the_middle_of_much_work_stops_and_gives_the_lease_back(
+    api: Emulator, cluster: Cluster, server: LiveServer, start: Start
+) -> None:
+    for number in range(200):
+        cluster.register(f"node-{number:03d}-of-many")
+    api.on_request.append(lambda asked: time.sleep(0.2 if asked.verb == "patch" else 0))
+    running = start()
+    wait_for(lambda: running.said("taints changed"))
+
+    told = time.monotonic()
+    assert running.end() == 0
+    assert time.monotonic() - told < 5  # of some twenty that are left
+    assert running.said("the lease is given back")
+
+
 def test_an_api_server_that_restarts_is_met_again(
     api: Emulator, cluster: Cluster, server: LiveServer, start: Start
 ) -> None:

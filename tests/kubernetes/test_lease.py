@@ -189,6 +189,21 @@ def test_a_lease_longer_than_ours_is_waited_for(clock: Clock) -> None:
     assert lease.is_held()
 
 
+def test_a_lease_that_is_deleted_under_its_holder_is_taken_by_nobody_before_its_time(clock: Clock) -> None:
+    objects = Objects()
+    first, second = (make(DirectApi(objects), name, clock) for name in ("first", "second"))
+    first.step()
+    second.step()
+    objects.delete("leases", "it", "here")
+
+    clock.advance(2)
+    second.step()
+    assert (first.is_held(), second.is_held()) == (True, False)
+    clock.advance(14)
+    second.step()
+    assert (first.is_held(), second.is_held()) == (False, True)
+
+
 def test_a_lease_that_somebody_made_by_hand_is_taken(clock: Clock) -> None:
     objects = Objects()
     objects.create("leases", {"metadata": {"name": "it", "labels": {"a": "b"}}}, "here")

@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+import threading
 from typing import Any
 
 import pytest
 
-from registry.client import NotAuthorised
-from registry.controller.asking import Asker
 from registry.domain.node_naming import Naming
 from registry.domain.taints import MANAGED_LABEL
-from registry.domain.times import rfc3339
-from tests.clock import NOON
-from tests.kubernetes.bench import Bench, ScriptedPratique, decision, unreachable
+from tests.kubernetes.bench import Bench, decision, unreachable
 from tests.kubernetes.emulator import Asked, Emulator
 from tests.kubernetes.nodes import BORN, FOREIGN
 from tests.kubernetes.objects import Attempt, Denied, Document
@@ -119,29 +116,21 @@ def test_a_settled_cluster_is_asked_about_and_not_written_to(bench: Bench) -> No
     assert writes(bench.api) == []
 
 
-def test_a_node_is_asked_about_again_when_it_can_help_and_no_sooner(bench: Bench) -> None:
-    at = rfc3339(NOON + timedelta(seconds=25))
-    bench.cluster.register("node-a", BORN)
-    bench.pratique.decisions["node-a"] = decision("node-a", "hold", "passes_insufficient", retry_at=at)
-    bench.turn()
-    bench.pratique.all_asked()
+def test_whoever_does_not_act_shows_no_nodes(bench: Bench) -> None:
+    names = bench.admit(20)
+    bench.silence(*names)
+    bench.turn(10)
+    assert "pratique_controller_silent_nodes_kept 20" in bench.controller.meters.text()
 
-    bench.turn(24)
-    assert bench.pratique.all_asked() == []
-    bench.turn(4)
-    assert bench.pratique.all_asked() == ["node-a"]
+    bench.clock.advance(60)
+    threading.Timer(0.2, bench.controller.bell.stop).start()
+    bench.controller.run()
 
-
-def test_a_time_far_away_does_not_keep_worse_news_out(bench: Bench) -> None:
-    at = rfc3339(NOON + timedelta(hours=1))
-    bench.cluster.register("node-a", BORN)
-    bench.pratique.decisions["node-a"] = decision("node-a", "hold", "passes_insufficient", retry_at=at)
-    bench.turn()
-    bench.pratique.all_asked()
-
-    bench.turn(34)
-
-    assert bench.pratique.all_asked() == ["node-a"]
+    shown = re.findall(
+        r"^pratique_controller_(leader|nodes|silent_nodes_kept)\b", bench.controller.meters.text(), re.MULTILINE
+    )
+    assert shown == ["leader"]
+    assert "pratique_controller_leader 0" in bench.controller.meters.text()
 
 
 def test_a_taint_that_somebody_takes_off_a_held_node_is_back_before_the_node_is_due(bench: Bench) -> None:
@@ -376,20 +365,3 @@ def test_whoever_lost_the_lease_writes_nothing(bench: Bench) -> None:
 
     assert writes(bench.api) == []
     assert bench.cluster.effects("node-a") == ["NoSchedule"]
-
-
-def test_a_token_that_was_replaced_is_read_again() -> None:
-    class Strict(ScriptedPratique):
-        def post(self, *path: str, body: Any) -> dict[str, Any]:
-            if self.token != "new":
-                raise NotAuthorised(401, {"code": "unauthenticated"})
-            return super().post(*path, body=body)
-
-    pratique = Strict()
-
-    heard = list(Asker(pratique, lambda: "new").ask({"node-a": None}))  # type: ignore[arg-type]
-
-    assert heard[0]["node-a"].answer.disposition == "admit"
-    pratique.token = "old"
-    with pytest.raises(NotAuthorised):
-        list(Asker(pratique, lambda: "old").ask({"node-a": None}))  # type: ignore[arg-type]

@@ -118,6 +118,17 @@ def test_one_is_changed_and_removed_with_an_event_of_each_act(admin: Asker) -> N
     ]
 
 
+@pytest.mark.parametrize("body", [{}, {"enabled": None}, {"skip": False}])
+def test_a_change_that_changes_nothing_is_refused_and_writes_no_event(admin: Asker, body: dict[str, Any]) -> None:
+    path = f"/v1/webhooks/{subscribe(admin)['id']}"
+    before = len(admin.get("/v1/events?limit=1000").json["items"])
+
+    answered = admin.ask("PATCH", path, json=body)
+
+    assert (answered.status_code, answered.json["code"]) == (422, "invalid_field")
+    assert len(admin.get("/v1/events?limit=1000").json["items"]) == before
+
+
 def test_one_that_is_off_takes_no_ping_and_nothing_dead_is_nothing_to_replay(admin: Asker) -> None:
     path = f"/v1/webhooks/{subscribe(admin)['id']}"
     ping = admin.post(f"{path}/test")

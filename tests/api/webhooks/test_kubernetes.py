@@ -226,6 +226,7 @@ def test_a_malformed_review_is_a_400_that_says_what_is_wrong(webhook: Asker) -> 
         assert answered.content_type == "application/problem+json"
         assert answered.json["code"] == "malformed_body"
         assert answered.json["detail"]
+        assert "data for required field" not in answered.json["detail"], name
 
 
 def test_what_is_no_json_at_all_is_a_400_too(webhook: Asker) -> None:
