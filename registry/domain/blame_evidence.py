@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from registry.domain.failures import Cause
-from registry.domain.findings import TIMED_OUT, Finding, Origin
+from registry.domain.findings import ENDED_BY_HAND, TIMED_OUT, Finding, Origin
 from registry.domain.job_failures import Evidence, Grade, JobFailure, Surroundings
 
 POINTERS = 2
@@ -27,15 +27,19 @@ def as_following(one: Finding) -> Finding:
     return replace(one, weight=one.weight // 3, what=f"{one.what}, which may have followed")
 
 
-def before_the_wait(job: JobFailure, found: Iterable[Finding], witnesses: Iterable[Finding]) -> list[Finding]:
+def before_the_wait(job: JobFailure, found: Iterable[Finding], witnesses: Sequence[Finding]) -> list[Finding]:
     """Let what a program shows count for less where the job had failed before, or a collective had timed out.
 
-    Data that came late before a collective timed out may be why; data that came late afterwards is not.
+    Data that came late before a collective timed out may be why; data that came late afterwards is not. Whoever ends a
+    job by hand in which others wait already ends what hangs, of whatever cause.
     """
+    waits = min((one.at for one in witnesses), default=None)
     timed_out = (one.at for one in witnesses if one.kind == TIMED_OUT)
     latest = min((job.failed_at, *timed_out)) + CLOCKS
 
     def follows(one: Finding) -> bool:
+        if one.kind == ENDED_BY_HAND:
+            return waits is not None and waits <= one.at + CLOCKS
         return (
             one.grade is Grade.SYMPTOM and one.cause is Cause.USER and one.origin is Origin.SIGNAL and one.at > latest
         )

@@ -58,6 +58,9 @@ CONTAINED = 80
 TIMED_OUT = "somebody waited in vain"
 """What a witness says whose time was up."""
 
+ENDED_BY_HAND = "whoever ran the job ended it"
+"""What is said of a job that somebody stopped who may."""
+
 KERNEL_SLACK = timedelta(seconds=60)
 """How much later than the failure a line of a kernel's log may be dated: two clocks, and a process that dies slowly."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from registry.domain.excerpts import Places, quote, read_line
 from registry.domain.failures import Cause, look_up
-from registry.domain.findings import TIMED_OUT, Finding, Origin, base_of
+from registry.domain.findings import ENDED_BY_HAND, TIMED_OUT, Finding, Origin, base_of
 from registry.domain.job_failures import Grade, JobFailure, Retry, Signal
 
 _P, _S, _W = Grade.PROOF, Grade.SYMPTOM, Grade.WITNESS
@@ -52,7 +52,7 @@ _ROWS: tuple[tuple[str, Cause | None, int, Grade, str, bool, bool], ...] = (
         _USR,
         85,
         _P,
-        "whoever ran the job ended it",
+        ENDED_BY_HAND,
         False,
         False,
     ),

@@ -190,6 +190,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"controller": {"tolerations": [{"operator": "Exists", "effect": "NoSchedule"}]}},
         "controller.tolerations",
     ),
+    "an interval in which a hold reaches nobody": ({"controller": {"intervalSeconds": 3600}}, "intervalSeconds"),
     "a webhook about more than our nodes": ({"webhook": {"objectSelector": {}}}, "objectSelector"),
     "a webhook about everything": ({"webhook": {"rules": []}}, "rules"),
     "a webhook that is waited for": ({"webhook": {"timeoutSeconds": 30}}, "timeoutSeconds"),

@@ -331,3 +331,10 @@ def test_a_jobs_word_that_a_gpu_is_lost_blames_it_when_something_on_record_bears
     assert verdict(told).attribution is Attribution.UNDECIDED
     assert said(verdict(told, faults=[fault("xid_79")])) == (HARDWARE, Retry.EXCLUDE_DEVICES, (), ("gpu-1",))
     assert verdict(told, checks=(check("gpu.responding"),)).cause is HARDWARE
+
+
+def test_who_stops_by_hand_what_hangs_already_is_not_blamed_for_the_hang() -> None:
+    stopped = signal("user_stop", -1)
+    assert verdict(job(signals=(stopped,))).cause is USER
+    assert verdict(job(signals=(signal("no_progress", -600), stopped))).attribution is Attribution.UNDECIDED
+    assert verdict(job(signals=(stopped, signal("nccl_timeout", 30)))).cause is USER
