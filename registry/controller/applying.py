@@ -87,7 +87,7 @@ class Applier:
                 return  # it was told where it happened
             else:
                 return
-        self._refused(node, TAINTS, ApiError("others keep changing it", 409))
+        self._refused(node, TAINTS, Conflict("others keep changing it", 409))
 
     def _is_meant(self, seen: NodeSeen, node: NodeSeen, order: Order) -> bool:
         """Is the order still one for this node, and for us?"""

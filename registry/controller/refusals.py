@@ -12,7 +12,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from registry.client import pause_before
-from registry.controller.api_server import ApiError
+from registry.controller.api_server import ApiError, Conflict
 
 PAUSES = 6
 """How often the pause is doubled: half a minute then is the longest."""
@@ -49,7 +49,8 @@ class Refusals:
         now = self.monotonic()
         with self._lock:
             before = self._standing.get((node, part))
-            tries = 0 if before is None else before.tries + 1
+            # Whoever was outrun by others was not refused: nothing is won by coming more seldom.
+            tries = 0 if before is None or isinstance(error, Conflict) else before.tries + 1
             until = now + pause_before(min(tries, PAUSES), error.retry_after)
             self._standing[node, part] = _Refusal(tries, until, error.status, error.detail)
             if error.retry_after is not None:

@@ -62,7 +62,11 @@ def test_a_ruling_ends_it_and_is_kept_with_its_reason(operator: Visitor, fleet: 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"retyped": serial(1)}, "retyped is not"), ({"reason": " "}, "reason is empty"), ({"as": "both"}, "as must be")],
+    [
+        ({"retyped": serial(1)}, "typed again is not"),
+        ({"reason": " "}, "reason is empty"),
+        ({"as": "both"}, "the way to resolve it must be"),
+    ],
 )
 def test_what_is_not_meant_is_not_done_and_stays_typed(
     operator: Visitor, fleet: Fleet, wrong: dict[str, str], said: str

@@ -138,8 +138,8 @@ class TestActs:
         ("change", "told"),
         [
             ({"reason": " "}, "reason is empty"),
-            ({"retyped": serial(1)}, f"retyped is not {serial(0)}"),
-            ({"retyped": ""}, "retyped is empty"),
+            ({"retyped": serial(1)}, f"what was typed again is not {serial(0)}"),
+            ({"retyped": ""}, "what was typed again is empty"),
             ({"review_at": "2001-01-01T00:00"}, "review at is over already"),
             ({"review_at": "soon"}, "must be a date and a time"),
             ({"scope": "rack"}, "scope must be board or unit"),
