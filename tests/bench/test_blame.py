@@ -12,6 +12,7 @@ from tests.bench.blame import (
     END,
     FRESH,
     LAST,
+    UNREAD,
     Incident,
     innocents,
     load_incidents,
@@ -28,6 +29,7 @@ BLINDLY = load_incidents(BLIND)
 FRESHLY = load_incidents(FRESH)
 LASTLY = load_incidents(LAST)
 ENDING = load_incidents(END)
+NEWLY = load_incidents(UNREAD)
 SEEN = [one for one in INCIDENTS if not one.is_unseen]
 
 
@@ -123,15 +125,32 @@ def test_the_seventh_set_is_large_varied_and_of_accounts_that_no_other_set_tells
     }
 
 
+def test_the_eighth_set_is_large_varied_and_of_accounts_that_no_other_set_tells() -> None:
+    pairs = pairs_of(NEWLY)
+    others = [*INCIDENTS, *LATER, *BLINDLY, *FRESHLY, *LASTLY, *ENDING]
+
+    assert len({one.id for one in NEWLY}) == len({one.source for one in NEWLY}) == len(NEWLY) >= 60
+    assert all(one.source.startswith("https://") for one in NEWLY)
+    assert {one.source for one in NEWLY}.isdisjoint(one.source for one in others)
+    assert 2 * sum(bool(one.job.signals) for one in NEWLY) >= len(NEWLY)
+    assert {cause: score(pairs, cause).are for cause in CAUSES} == {
+        "hardware": 17,
+        "driver": 5,
+        "platform": 6,
+        "user": 28,
+        "undecided": 10,
+    }
+
+
 def test_what_other_nodes_show_is_not_laid_to_a_job() -> None:
-    for one in [*FRESHLY, *LASTLY, *ENDING]:
+    for one in [*FRESHLY, *LASTLY, *ENDING, *NEWLY]:
         around = one.around
         facts = (*around.faults, *around.checks, *around.nodes, *around.holds)
         assert {fact.node for fact in facts} <= set(one.job.nodes), one.id
 
 
 def test_every_exclusion_has_evidence_at_its_place() -> None:
-    for one in [*INCIDENTS, *BLINDLY, *FRESHLY, *LASTLY, *ENDING]:
+    for one in [*INCIDENTS, *BLINDLY, *FRESHLY, *LASTLY, *ENDING, *NEWLY]:
         found = said_of(one)
         places = {place for said in found.evidence for place in (said.node, said.device)}
         assert {*found.nodes, *found.devices} <= places, one.id
