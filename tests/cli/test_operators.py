@@ -79,6 +79,7 @@ DOCUMENTS = [
 ]
 NOT_HERE = {
     "agent": "goes on until it is told to stop: tried in tests/agent and tests/live",
+    "controller": "goes on until it is told to stop: tried in tests/kubernetes",
     "device bundle": "writes a zip file: tried in test_device_bundle",
     "join": "prints a token into a file: tried in test_join",
     "report": "tried in test_commands",
@@ -124,7 +125,7 @@ def test_every_command_has_its_answer_as_json() -> None:
         and "--output" not in {name for one in command.params for name in one.opts}
     ]
 
-    assert without == ["agent", "serve", "demo"]
+    assert without == ["agent", "controller", "serve", "demo"]
 
 
 def test_no_answer_is_a_document_too() -> None:
