@@ -23,7 +23,10 @@ from tests.api.v1.fleet import SERIALS, admit, report
 from tests.scorecard.application import SIGNING_KEY, Application, application
 from tests.scorecard.measured import Measured, Progress
 
-PARTS = ("<node>", "<path:ref>", "<failure>", "<quarantine_id>", "<conflict>", "<name>", "<token>")
+PARTS = (
+    *("<node>", "<path:ref>", "<failure>", "<quarantine_id>", "<conflict>", "<name>", "<token>"),
+    *("<job>", "<job_failure>", "<repair>", "<webhook>"),
+)
 LETTERS = "ghjkmnpqrstvwxyz"
 """Of which an unknown name is made."""
 
@@ -104,7 +107,7 @@ def _try(
     for part in PARTS:
         word = "node-a" if role is Role.NODE and part == "<node>" else "".join(random.choices(LETTERS, k=8))
         path = path.replace(part, word)
-    response = asker.ask(method, path)
+    response = asker.ask(method, path.replace("<secret>", "{secret}"))
     answers.append(response.get_data(as_text=True) if response.status_code >= 400 else "")
     if route in OPEN_TO_ALL:
         wrong["refused wrongly"] += response.status_code in {401, 403}
