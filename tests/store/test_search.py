@@ -89,7 +89,9 @@ def plan(db: Database, now: datetime, monkeypatch: pytest.MonkeyPatch) -> Callab
 @pytest.mark.parametrize(("noun", "name"), CASES)
 def test_a_filter_goes_through_an_index(plan: Callable[..., list[str]], now: datetime, noun: str, name: str) -> None:
     ask, fields, table = LISTS[noun]
-    text = {Sort.TIME: "2026-11-29T12:00:00Z..", Sort.FLAG: "true", Sort.NUMBER: "7"}.get(fields[name].sort, "x")
+    text = {Sort.TIME: "2026-11-29T12:00:00Z..", Sort.FLAG: "true", Sort.NUMBER: "7", Sort.SIGNED: "7"}.get(
+        fields[name].sort, "x"
+    )
 
     steps = plan(lambda snapshot: ask(snapshot, {name: text}, now))
 
