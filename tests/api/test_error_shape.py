@@ -112,9 +112,7 @@ def test_no_token_or_a_bad_one_is_unauthenticated(anonymous: Asker, header: dict
     assert response.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1", "/v1/", "/v1/nodes/", "/v2/nodes", "//v1/nodes", "/v1//nodes", "/v1/repair"]
-)
+@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/nodes/", "/v2/nodes", "//v1/nodes", "/v1//nodes", "/v1/repair"])
 def test_an_unknown_address_is_not_found(admin: Asker, path: str) -> None:
     check(admin.get(path), 404, "not_found")
 
