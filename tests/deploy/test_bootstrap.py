@@ -414,8 +414,13 @@ def test_nothing_is_left_behind(host: Host) -> None:
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_one_that_is_told_to_end_leaves_nothing_behind_either(host: Host, sign: signal.Signals) -> None:
     host.tool("nvidia-smi", "exec sleep 50")
+    # A shell cannot catch what was ignored when it began, as under nohup or behind a script's "&".
+    caught = ["/usr/bin/env", f"--default-signal={sign.name.removeprefix('SIG')}"]
     process = subprocess.Popen(
-        host.command(*host.options(), host.node), cwd=host.folder, env=host.environment, stderr=subprocess.DEVNULL
+        [*caught, *host.command(*host.options(), host.node)],
+        cwd=host.folder,
+        env=host.environment,
+        stderr=subprocess.DEVNULL,
     )
     while not list((host.folder / "t m p").glob("*/look1/nvidia*.pid")):
         time.sleep(0.01)
