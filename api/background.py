@@ -56,9 +56,9 @@ class Background:
         self._courier = Courier(stands.database, stands.settings, stands.pepper, clock=stands.clock)
         self._threads = (
             threading.Thread(target=self._run, name="pratique-background", daemon=True),
-            threading.Thread(target=self._run_checkpoints, name="pratique-checkpoints", daemon=True),
-            threading.Thread(target=self._run_capacity, name="pratique-capacity", daemon=True),
-            threading.Thread(target=self._run_messages, name="pratique-courier", daemon=True),
+            self._thread("pratique-checkpoints", self.keep_checkpoints, self._rest),
+            self._thread("pratique-capacity", self.look_at_nodes, self._rest),
+            self._thread("pratique-courier", self.bring_messages, lambda: self._courier.wait(MESSAGES_SECONDS)),
         )
 
     def start(self) -> None:
@@ -136,35 +136,27 @@ class Background:
         try:
             while not self._stopping.is_set():
                 self.beat()
-                self._stopping.wait(self._stands.policy.life_sign_seconds)
+                self._rest()
         finally:
             if self._lease is not None:
                 self._try("end of the lease", self._give_back)
             self._stands.database.close()
 
-    def _run_checkpoints(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self.keep_checkpoints()
-                self._stopping.wait(self._stands.policy.life_sign_seconds)
-        finally:
-            self._stands.database.close()
+    def _thread(self, name: str, work: Callable[[], None], rest: Callable[[], object]) -> threading.Thread:
+        """Make a thread that works and rests by turns until the end, and closes its connection then."""
 
-    def _run_capacity(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self.look_at_nodes()
-                self._stopping.wait(self._stands.policy.life_sign_seconds)
-        finally:
-            self._stands.database.close()
+        def run() -> None:
+            try:
+                while not self._stopping.is_set():
+                    work()
+                    rest()
+            finally:
+                self._stands.database.close()
 
-    def _run_messages(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self.bring_messages()
-                self._courier.wait(MESSAGES_SECONDS)
-        finally:
-            self._stands.database.close()
+        return threading.Thread(target=run, name=name, daemon=True)
+
+    def _rest(self) -> None:
+        self._stopping.wait(self._stands.policy.life_sign_seconds)
 
     def _give_back(self) -> None:
         if self._lease is not None:

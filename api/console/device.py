@@ -12,6 +12,7 @@ from flask import Blueprint, Response
 from markupsafe import Markup
 
 from api.console.forms import choice, field, flag, later, moment, optional, prose, refuse, retyped
+from api.console.holding import keep_out, let_go
 from api.console.pages import PERSONS, Done, action, page, render
 from api.console.words import clock, segment, tell
 from api.context import actor, caller, database, now, policy
@@ -23,7 +24,7 @@ from registry.domain.reports import Kind, ReportedFailure
 from registry.domain.roles import Role
 from registry.domain.timeline import Timeline
 from registry.domain.timeline_svg import draw_svg
-from registry.services import device_bundle, devices, failures, notes, quarantine
+from registry.services import device_bundle, devices, failures, notes
 from registry.services.device_view import view_device
 from registry.services.quarantine import OpenQuarantines
 
@@ -128,11 +129,8 @@ def hold(ref: str) -> Done:
         review_at=later("review_at"),
     )
     retyped(mark_of(device))
-    (item,) = quarantine.open_quarantines(database(), command, actor=actor(), now=now())
-    if item["outcome"] == "refused":
-        raise refuse("device", str(item["message"]))
-    known = "You hold this device already." if item["outcome"] == "already_open" else f"{name_of(device)} is on hold."
-    return Done(f"{known} {item.get('message') or ''}".strip(), _address(device["id"]))
+    told = keep_out(command, kind="device", name=name_of(device), about="device")
+    return Done(told, _address(device["id"]))
 
 
 @bp.post("/devices/<path:ref>/holds/<quarantine_id>/release")
@@ -141,9 +139,7 @@ def release(ref: str, quarantine_id: str) -> Done:
     """End one hold on the device."""
     device, reason = _meant(ref), prose()
     retyped(mark_of(device))
-    quarantine.release_quarantine(
-        database(), quarantine_id, reason=reason, actor=actor(), role=caller().role, now=now()
-    )
+    let_go(quarantine_id, reason)
     told = f"A hold on {name_of(device)} is released. Its node needs new passes."
     return Done(told, _address(device["id"]))
 

@@ -10,6 +10,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from api.console.forms import choice, field, flag, later, optional, prose, refuse, retyped
+from api.console.holding import keep_out, let_go
 from api.console.pages import PERSONS, Done, action, page, render
 from api.console.words import clock, segment, tell
 from api.context import actor, caller, database, now, policy
@@ -187,11 +188,7 @@ def hold(node: str) -> Done:
         drain=flag("drain"),
     )
     retyped(node)
-    item = quarantine.open_quarantines(database(), command, actor=actor(), now=now())[0]
-    if item["outcome"] == "refused":
-        raise refuse("node", str(item["message"]))
-    known = "You hold this machine already." if item["outcome"] == "already_open" else f"{node} is on hold."
-    return Done(f"{known} {item.get('message') or ''}".strip(), _address(node))
+    return Done(keep_out(command, kind="machine", name=node, about="node"), _address(node))
 
 
 @bp.post("/nodes/<node>/holds/<quarantine_id>/release")
@@ -201,9 +198,7 @@ def release(node: str, quarantine_id: str) -> Done:
     found = quarantine.show_quarantine(database(), quarantine_id, now=now())
     reason = prose()
     retyped(_mark_of(found, node))
-    quarantine.release_quarantine(
-        database(), quarantine_id, reason=reason, actor=actor(), role=caller().role, now=now()
-    )
+    let_go(quarantine_id, reason)
     return Done(f"The hold on {_mark_of(found, node)} is released. New passes are needed.", _address(node))
 
 

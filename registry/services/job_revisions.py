@@ -83,10 +83,11 @@ def look_again(db: Database, *, policy: Policy, now: datetime) -> None:
         waiting = job_failures.list_to_look_at(snapshot, now, AT_ONCE)
         ids = [id_ for id_, _ in waiting[: _affordable([signals for _, signals in waiting])]]
         records = [one for one in (job_failures.find_by_id(snapshot, id_) for id_ in ids) if one is not None]
-        seen = [(one.id, gather(snapshot, one.job, policy, now)) for one in records]
-    for id_, around in seen:
+        seen = [(one, gather(snapshot, one.job, policy, now)) for one in records]
+    for record, around in seen:
         with db.write(now) as tx:
-            _judge_by(tx, id_, around, policy)
+            _judge_anew(tx, record.id, policy, LOOKED_AGAIN, around)
+            job_failures.set_look(tx, record.id, next_look(record.job, policy, now))
 
 
 def _affordable(signals: Sequence[int]) -> int:
@@ -95,22 +96,14 @@ def _affordable(signals: Sequence[int]) -> int:
     return max(1, sum(cost <= AT_ONCE for cost in spent))
 
 
-def _judge_by(tx: Transaction, id_: str, around: Surroundings, policy: Policy) -> None:
+def _judge_anew(tx: Transaction, id_: str, policy: Policy, because: str, around: Surroundings | None = None) -> None:
+    """Judge by the faults on record now, and by what else was known then or, where nodes were looked at, is now."""
     record = job_failures.find_by_id(tx, id_)
     if record is None:
         return
-    current = with_faults(tx, together(record.facts, around), record.job, policy)
-    verdict = judge(record.job, current, policy)
-    revise(tx, replace(record, facts=current), verdict, because=LOOKED_AGAIN, actor=SYSTEM)
-    job_failures.set_look(tx, id_, next_look(record.job, policy, tx.now))
-
-
-def _judge_anew(tx: Transaction, id_: str, policy: Policy, because: str) -> None:
-    record = job_failures.find_by_id(tx, id_)
-    if record is None:
-        return
-    verdict = judge(record.job, with_faults(tx, record.facts, record.job, policy), policy)
-    revise(tx, record, verdict, because=because, actor=SYSTEM)
+    facts = together(record.facts, around) if around else record.facts
+    verdict = judge(record.job, with_faults(tx, facts, record.job, policy), policy)
+    revise(tx, replace(record, facts=facts), verdict, because=because, actor=SYSTEM)
 
 
 def revise(tx: Transaction, record: Record, verdict: Verdict, *, because: str, actor: Actor) -> Record:

@@ -75,71 +75,27 @@ def test_of_what_was_written_blindly_no_device_is_blamed_for_anything_else() -> 
     assert score(pairs, "user").precision >= 0.9
 
 
-def test_the_fifth_set_is_large_varied_and_of_accounts_that_no_other_set_tells() -> None:
-    pairs = pairs_of(FRESHLY)
-    others = [*INCIDENTS, *LATER, *BLINDLY]
+@pytest.mark.parametrize(
+    ("part", "earlier", "signalled", "are"),
+    [
+        (FRESHLY, [INCIDENTS, LATER, BLINDLY], 0, (18, 7, 9, 23, 13)),
+        (LASTLY, [INCIDENTS, LATER, BLINDLY, FRESHLY], 0.5, (18, 6, 9, 27, 10)),
+        (ENDING, [INCIDENTS, LATER, BLINDLY, FRESHLY, LASTLY], 0.5, (16, 5, 7, 26, 9)),
+        (NEWLY, [INCIDENTS, LATER, BLINDLY, FRESHLY, LASTLY, ENDING], 0.5, (17, 5, 6, 28, 10)),
+    ],
+    ids=["fresh", "last", "end", "unread"],
+)
+def test_a_blind_set_is_large_varied_and_of_accounts_that_no_earlier_set_tells(
+    part: list[Incident], earlier: list[list[Incident]], signalled: float, are: tuple[int, ...]
+) -> None:
+    pairs = pairs_of(part)
+    others = {one.source for set_ in earlier for one in set_}
 
-    assert len({one.id for one in FRESHLY}) == len(FRESHLY) >= 60
-    assert all(one.source.startswith("https://") for one in FRESHLY)
-    assert {one.source for one in FRESHLY}.isdisjoint(one.source for one in others)
-    assert {cause: score(pairs, cause).are for cause in CAUSES} == {
-        "hardware": 18,
-        "driver": 7,
-        "platform": 9,
-        "user": 23,
-        "undecided": 13,
-    }
-
-
-def test_the_sixth_set_is_large_varied_and_of_accounts_that_no_other_set_tells() -> None:
-    pairs = pairs_of(LASTLY)
-    others = [*INCIDENTS, *LATER, *BLINDLY, *FRESHLY]
-
-    assert len({one.id for one in LASTLY}) == len({one.source for one in LASTLY}) == len(LASTLY) >= 60
-    assert all(one.source.startswith("https://") for one in LASTLY)
-    assert {one.source for one in LASTLY}.isdisjoint(one.source for one in others)
-    assert 2 * sum(bool(one.job.signals) for one in LASTLY) >= len(LASTLY)
-    assert {cause: score(pairs, cause).are for cause in CAUSES} == {
-        "hardware": 18,
-        "driver": 6,
-        "platform": 9,
-        "user": 27,
-        "undecided": 10,
-    }
-
-
-def test_the_seventh_set_is_large_varied_and_of_accounts_that_no_other_set_tells() -> None:
-    pairs = pairs_of(ENDING)
-    others = [*INCIDENTS, *LATER, *BLINDLY, *FRESHLY, *LASTLY]
-
-    assert len({one.id for one in ENDING}) == len({one.source for one in ENDING}) == len(ENDING) >= 60
-    assert all(one.source.startswith("https://") for one in ENDING)
-    assert {one.source for one in ENDING}.isdisjoint(one.source for one in others)
-    assert 2 * sum(bool(one.job.signals) for one in ENDING) >= len(ENDING)
-    assert {cause: score(pairs, cause).are for cause in CAUSES} == {
-        "hardware": 16,
-        "driver": 5,
-        "platform": 7,
-        "user": 26,
-        "undecided": 9,
-    }
-
-
-def test_the_eighth_set_is_large_varied_and_of_accounts_that_no_other_set_tells() -> None:
-    pairs = pairs_of(NEWLY)
-    others = [*INCIDENTS, *LATER, *BLINDLY, *FRESHLY, *LASTLY, *ENDING]
-
-    assert len({one.id for one in NEWLY}) == len({one.source for one in NEWLY}) == len(NEWLY) >= 60
-    assert all(one.source.startswith("https://") for one in NEWLY)
-    assert {one.source for one in NEWLY}.isdisjoint(one.source for one in others)
-    assert 2 * sum(bool(one.job.signals) for one in NEWLY) >= len(NEWLY)
-    assert {cause: score(pairs, cause).are for cause in CAUSES} == {
-        "hardware": 17,
-        "driver": 5,
-        "platform": 6,
-        "user": 28,
-        "undecided": 10,
-    }
+    assert len({one.id for one in part}) == len({one.source for one in part}) == len(part) >= 60
+    assert all(one.source.startswith("https://") for one in part)
+    assert {one.source for one in part}.isdisjoint(others)
+    assert sum(bool(one.job.signals) for one in part) >= signalled * len(part)
+    assert dict(zip(CAUSES, are, strict=True)) == {cause: score(pairs, cause).are for cause in CAUSES}
 
 
 def test_what_other_nodes_show_is_not_laid_to_a_job() -> None:
