@@ -272,7 +272,7 @@ def _withheld_on(snapshot: Snapshot, units: Iterable[Device]) -> tuple[Withheld,
     found: dict[tuple[str, str], Withheld] = {}
     for unit in units:
         ref = DeviceRef(unit.id, unit.kind, unit.serial, unit.uuid, None)
-        for one in withheld.standing_on(snapshot, [("unit", unit.id), ("board", unit.board_id)]):
+        for one in withheld.standing_on(snapshot, unit.binds):
             found[one.id, unit.id] = _told(one, ref)
     return tuple(found.values())
 

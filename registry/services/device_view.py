@@ -132,15 +132,10 @@ def list_view(db: Database, filters: Mapping[str, str], page: PageRequest, *, no
     return Page(items, found.next), models
 
 
-def binds_of(device: Device) -> list[tuple[str, str]]:
-    """Return what a hold on a device binds."""
-    return [("unit", device.id), ("board", device.board_id)]
-
-
 def _past(snapshot: Snapshot, device: Device, now: datetime) -> _Past:
     places, in_all = device_past.list_places(snapshot, device.id, STAYS_MAX)
     newest = Slice(BARS_MAX, None, newest_first=True)
-    found = search.list_holds(snapshot, {}, newest, now, bound=binds_of(device))
+    found = search.list_holds(snapshot, {}, newest, now, bound=device.binds)
     ordered = sorted(found, key=lambda one: not is_in_force(one.hold, now))  # each group stays newest first
     return _Past(places, in_all, device_past.list_groups(snapshot, device.id), ordered)
 
@@ -226,5 +221,5 @@ def _withheld(snapshot: Snapshot, device: Device) -> list[dict[str, Any]]:
     """What rules would hold it for, and the breaker did not let them."""
     return [
         {"owner": str(one.owner), "reason": one.reason, "limited_by": one.limited_by, "since": rfc3339(one.opened_at)}
-        for one in withheld.standing_on(snapshot, binds_of(device))
+        for one in withheld.standing_on(snapshot, device.binds)
     ]

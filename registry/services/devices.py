@@ -74,8 +74,7 @@ def _page(snapshot: Snapshot, device: Device, now: datetime) -> dict[str, Any]:
     history = placements.of_device(snapshot, device.id)
     here = next((one for one in history if one.until_at is None), None)
     state = search.states_of(snapshot, [device.id], now)[device.id]
-    binds = [("unit", device.id), ("board", device.board_id)]
-    ids = [one for group in holds.open_on(snapshot, binds).values() for one in group]
+    ids = [one for group in holds.open_on(snapshot, device.binds).values() for one in group]
     return {
         **summary(device, state, here.node if here else None, here.slot if here else None),
         **known_of(snapshot, device),

@@ -65,7 +65,7 @@ def _note_restart(tx: Transaction, located: Located, failure: Failure) -> None:
     else:
         return
     at = failure.seen_at
-    binds = [bind for one in units for bind in (("unit", one.id), ("board", one.board_id))]
+    binds = [bind for one in units for bind in one.binds]
     ids = {one for group in holds.open_on(tx, binds).values() for one in group}
     for record in holds.get_holds(tx, ids).values():
         if record.restart_at is None and at > (record.fault_at or record.hold.opened_at):

@@ -121,7 +121,7 @@ def _load(snapshot: Snapshot, read: Sequence[_Read]) -> _Known:
     }
     slices = {one.asked.word for one in read if one.asked.word and is_mig_name(one.asked.word)}
     found |= {name: units for name in slices if (units := find_units(snapshot, name))}
-    names = nodes.names_known(snapshot, {one.node for one in read if one.node})
+    names = nodes.ids_of(snapshot, {one.node for one in read if one.node})
     unseen = {ref for one in read for ref in _refs(one, found)}
     return _Known(names, found, holds.open_for_identifiers(snapshot, unseen))
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from registry.domain.actors import SYSTEM, Actor, ActorKind, Subject, SubjectKind
+from registry.domain.errors import NotFound
 from registry.domain.events import Draft, EventType
 from registry.domain.identifiers import Identifier
 from registry.domain.quarantine import (
@@ -38,6 +39,14 @@ SUPERSEDED = "a stronger hold of the same owner takes its place"
 PLACE_WARNING = (
     "This device has no identifier of its own hardware: the hold rests on its place and ends with the instance."
 )
+
+
+def get_record(snapshot: Snapshot, hold_id: str) -> HoldRecord:
+    """Return one hold, open or released. Raises NotFound."""
+    record = holds.find_hold(snapshot, hold_id)
+    if record is None:
+        raise NotFound(f"There is no quarantine {hold_id}.")
+    return record
 
 
 def lay(

@@ -14,14 +14,14 @@ from registry.domain.quarantine import is_in_force
 from registry.domain.staleness import is_stale, silence_seconds
 from registry.services.admission import machine_binds
 from registry.services.life import outages
-from registry.store import devices, holds
+from registry.store import devices, holds, nodes
 from registry.store import job_surroundings as store
 from registry.store.database import Snapshot
 
 
 def gather(snapshot: Snapshot, job: JobFailure, policy: Policy, now: datetime) -> Surroundings:
     """Return all that is known around a failure as of `now`. Names that never reported are told as unknown."""
-    ids = store.ids_of(snapshot, job.nodes)
+    ids = nodes.ids_of(snapshot, job.nodes)
     around = Surroundings(
         checks=store.failing_on(snapshot, ids, window(job, policy)),
         nodes=(*_silent(snapshot, ids, policy, now), *store.lives_of(snapshot, ids, window(job, policy))),
@@ -33,7 +33,7 @@ def gather(snapshot: Snapshot, job: JobFailure, policy: Policy, now: datetime) -
 
 def with_faults(snapshot: Snapshot, around: Surroundings, job: JobFailure, policy: Policy) -> Surroundings:
     """Return the same with the faults that are on record now: those that were withdrawn are gone, later ones there."""
-    faults = store.faults_on(snapshot, store.ids_of(snapshot, job.nodes), window(job, policy))
+    faults = store.faults_on(snapshot, nodes.ids_of(snapshot, job.nodes), window(job, policy))
     return replace(around, faults=faults, earlier=store.earlier_on(snapshot, job, faults))
 
 

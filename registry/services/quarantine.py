@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from registry.domain.actors import SYSTEM, Actor
-from registry.domain.errors import NotFound, PratiqueError
+from registry.domain.errors import PratiqueError
 from registry.domain.quarantine import (
     Hold,
     HoldMatch,
@@ -20,7 +20,7 @@ from registry.domain.quarantine import (
     stronger_of,
     validate_opening,
 )
-from registry.services.holding import PLACE_WARNING, SUPERSEDED, end, lay, release_expired, shown
+from registry.services.holding import PLACE_WARNING, SUPERSEDED, end, get_record, lay, release_expired, shown
 from registry.services.pages import Page, PageRequest, page_of, slice_of
 from registry.services.targets import Target, find_units, refusal, resolve
 from registry.services.withholding import dismiss
@@ -158,11 +158,11 @@ def release_quarantine(
     """End one hold. Raises NotFound, NotOpen, Forbidden (permanent, not admin), InvalidField (no reason)."""
     if dry_run:
         with db.read() as snapshot:
-            record = _get(snapshot, hold_id)
+            record = get_record(snapshot, hold_id)
             may_release(record.hold, role, reason, now=now)
             return {**shown(snapshot, record, now), "dry_run": True}
     with db.write(now) as tx:
-        record = _get(tx, hold_id)
+        record = get_record(tx, hold_id)
         may_release(record.hold, role, reason, now=now)
         return shown(tx, end(tx, record, reason=reason, actor=actor, evidence=evidence), now)
 
@@ -262,14 +262,7 @@ def _unnamed_on(snapshot: Snapshot, name: str, named: set[str]) -> list[Device]:
 def show_quarantine(db: Database, hold_id: str, *, now: datetime) -> dict[str, Any]:
     """Return one hold, open or released. Raises NotFound."""
     with db.read() as snapshot:
-        return shown(snapshot, _get(snapshot, hold_id), now)
-
-
-def _get(snapshot: Snapshot, hold_id: str) -> HoldRecord:
-    record = holds.find_hold(snapshot, hold_id)
-    if record is None:
-        raise NotFound(f"There is no quarantine {hold_id}.")
-    return record
+        return shown(snapshot, get_record(snapshot, hold_id), now)
 
 
 def list_quarantines(db: Database, filters: Mapping[str, str], page: PageRequest, *, now: datetime) -> Page:
@@ -279,7 +272,7 @@ def list_quarantines(db: Database, filters: Mapping[str, str], page: PageRequest
         bound: list[tuple[str, str]] | None = None
         if "device" in filters:
             units = find_units(snapshot, filters["device"])
-            bound = [pair for one in units for pair in (("unit", one.id), ("board", one.board_id))]
+            bound = [pair for one in units for pair in one.binds]
         if "node" in filters:
             on_node = bound_to_node(snapshot, filters["node"])
             bound = on_node if bound is None else [one for one in bound if one in on_node]

@@ -13,7 +13,7 @@ from registry.domain.policy import Policy
 from registry.domain.quarantine import Hold, TargetKind
 from registry.domain.reports import CheckStatus
 from registry.services.holding import evidence_text
-from registry.store import devices, placements, queue
+from registry.store import devices, nodes, placements, queue
 from registry.store.database import Snapshot
 from registry.store.devices import Device
 from registry.store.holds import HoldRecord
@@ -122,19 +122,19 @@ def _load(snapshot: Snapshot, waiting: Sequence[Waiting]) -> _Records:
     units = {hold_id: _units(those, by_id, by_board) for hold_id, those in binds.items()}
     ids = {one.id for those in units.values() for one in those}
     here = placements.open_of(snapshot, ids)
-    nodes = queue.ids_of_nodes(snapshot, [one.node for one in waiting if one.node is not None])
-    at_nodes = {*nodes.values(), *(one.node_id for one in here.values())}
+    held_nodes = nodes.ids_of(snapshot, [one.node for one in waiting if one.node is not None])
+    at_nodes = {*held_nodes.values(), *(one.node_id for one in here.values())}
     return _Records(
         units=units,
         here=here,
         faults={
             **queue.newest_faults(snapshot, ids),
-            **queue.newest_faults(snapshot, nodes.values(), of_nodes=True),
+            **queue.newest_faults(snapshot, held_nodes.values(), of_nodes=True),
         },
         places=queue.newest_places(snapshot, ids),
         diagnosed=queue.checks_of(snapshot, at_nodes, DIAGNOSTIC),
         orders=queue.orders_of(snapshot, ids),
-        nodes=nodes,
+        nodes=held_nodes,
     )
 
 

@@ -15,11 +15,11 @@ from registry.domain.hold_review import Review, reviewed
 from registry.domain.quarantine import Scope, TargetKind, may_release
 from registry.domain.times import rfc3339_or_none
 from registry.services import withholding
-from registry.services.holding import end, release_expired, shown, units_of
+from registry.services.holding import end, get_record, release_expired, shown, units_of
 from registry.services.quarantine import OpenQuarantines, open_quarantines
 from registry.services.subjects import nodes_of, of_devices
 from registry.store import devices, failures, holds, queue, withheld
-from registry.store.database import Database, Snapshot, Transaction
+from registry.store.database import Database, Transaction
 from registry.store.holds import HoldRecord
 from registry.store.withheld import WithheldRecord
 
@@ -135,15 +135,8 @@ def _settle(tx: Transaction, withheld_id: str, *, reason: str, actor: Actor) -> 
     withholding.dismiss(tx, withheld.binds_of(tx, record.id), reason=reason.strip(), actor=actor)
 
 
-def _get(snapshot: Snapshot, hold_id: str) -> HoldRecord:
-    record = holds.find_hold(snapshot, hold_id)
-    if record is None:
-        raise NotFound(f"There is no quarantine {hold_id}.")
-    return record
-
-
 def _review(tx: Transaction, hold_id: str, review: Review, actor: Actor) -> HoldRecord:
-    record = _get(tx, hold_id)
+    record = get_record(tx, hold_id)
     after = reviewed(record.hold, review, now=tx.now)
     holds.set_review(tx, after)
     units = units_of(tx, record)
@@ -166,4 +159,4 @@ def _review(tx: Transaction, hold_id: str, review: Review, actor: Actor) -> Hold
             },
         )
     )
-    return _get(tx, hold_id)
+    return get_record(tx, hold_id)

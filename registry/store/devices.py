@@ -39,6 +39,11 @@ class Device:
     firmware: Mapping[str, str]
     registered_at: datetime
 
+    @property
+    def binds(self) -> list[tuple[str, str]]:
+        """What a hold binds that meets this unit: the unit itself, or its board."""
+        return [("unit", self.id), ("board", self.board_id)]
+
 
 _DEVICE_FIELDS = (
     "id",

@@ -34,12 +34,6 @@ EARLIER_DEVICES_MAX = 16
 _GRAVEST = ("fatal", "critical", "warning", "info")
 
 
-def ids_of(snapshot: Snapshot, names: Iterable[str]) -> dict[str, str]:
-    """Return our ids of the nodes of these names that ever reported, by name."""
-    rows = in_chunks(snapshot, lambda marks: f"SELECT n.name, n.id FROM node n WHERE n.name IN ({marks})", names)
-    return dict(rows)
-
-
 def faults_on(snapshot: Snapshot, node_ids: Mapping[str, str], window: tuple[datetime, datetime]) -> tuple[Fault, ...]:
     """Return the active faults that were seen on these nodes within a window, each with its sights in it together.
 

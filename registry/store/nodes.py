@@ -101,11 +101,9 @@ def find_node(snapshot: Snapshot, name: str) -> Node | None:
     return _node(snapshot.one(f"SELECT {_NODE} FROM node WHERE name = ?", (name,)))
 
 
-def names_known(snapshot: Snapshot, names: Iterable[str]) -> set[str]:
-    """Return which of these names nodes bear, retired ones included."""
-    return {
-        row[0] for row in in_chunks(snapshot, lambda marks: f"SELECT name FROM node WHERE name IN ({marks})", names)
-    }
+def ids_of(snapshot: Snapshot, names: Iterable[str]) -> dict[str, str]:
+    """Return our ids of the nodes of these names that there are, retired ones included, by name."""
+    return dict(in_chunks(snapshot, lambda marks: f"SELECT name, id FROM node WHERE name IN ({marks})", names))
 
 
 def get_node_by_id(snapshot: Snapshot, node_id: str) -> Node | None:

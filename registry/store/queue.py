@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from registry.domain.checks import CheckState
 from registry.domain.log_lines import is_line
@@ -191,14 +190,6 @@ def orders_of(snapshot: Snapshot, device_ids: Iterable[str]) -> dict[str, Repair
     )
     found = [repairs.repair_of(row) for row in rows]
     return {str(one.order.device_id): one for one in sorted(found, key=lambda one: one.order.id)}
-
-
-def ids_of_nodes(snapshot: Snapshot, names: Iterable[str]) -> Mapping[str, str]:
-    """Return our ids of the nodes with these names."""
-    rows: Iterable[Sequence[Any]] = in_chunks(
-        snapshot, lambda marks: f"SELECT name, id FROM node WHERE name IN ({marks})", names
-    )
-    return {row[0]: row[1] for row in rows}
 
 
 def name_of_machine(snapshot: Snapshot, target_key: str) -> str | None:
