@@ -44,6 +44,9 @@ log = logging.getLogger(__name__)
 MESSAGES_SECONDS = 1.0
 """How often it is looked whether there is something to tell to subscriptions."""
 
+BRING_OVER_SECONDS = 0.5
+"""How often it is looked whether much was written beside the SQLite file: a large fleet writes 6 MB a second."""
+
 
 class Background:
     """The threads of one process. They end with the process, or when `stop` is called."""
@@ -59,6 +62,7 @@ class Background:
             self._thread("pratique-checkpoints", self.keep_checkpoints, self._rest),
             self._thread("pratique-capacity", self.look_at_nodes, self._rest),
             self._thread("pratique-courier", self.bring_messages, lambda: self._courier.wait(MESSAGES_SECONDS)),
+            self._thread("pratique-log", self.bring_over, lambda: self._stopping.wait(BRING_OVER_SECONDS)),
         )
 
     def start(self) -> None:
@@ -118,6 +122,11 @@ class Background:
         lease = self._lease
         if lease is not None:
             self._try("bringing of messages", lambda: self._courier.go_around(lease))
+
+    def bring_over(self) -> None:
+        """Bring what was written beside the SQLite file into it, if this process has the lease."""
+        if self._lease is not None:
+            self._try("writing to the database file", lambda: _discard(self._stands.database.bring_over()))
 
     def _take(self, now: datetime) -> None:
         self._lease = None

@@ -50,8 +50,8 @@ def listed(schema: JsonSchema) -> JsonSchema:
 def _field_schema(field: fields.Field[Any], *, is_nullable: bool = True) -> JsonSchema:
     if isinstance(field, fields.List):
         bounds = field.validate
-        most = {"maxItems": bounds.max} if isinstance(bounds, validate.Length) else {}
-        return {**listed(_field_schema(field.inner)), "minItems": 1, **most}
+        within = {"minItems": bounds.min, "maxItems": bounds.max} if isinstance(bounds, validate.Length) else {}
+        return {**listed(_field_schema(field.inner)), **within}
     if isinstance(field, fields.Nested):
         return shape_schema(field.schema)
     if not isinstance(field, OwnField):

@@ -205,8 +205,9 @@ def reason(*, required: bool = True) -> Text:
 def many(
     inner: fields.Field[Any] | type[Shape], most: int, *, least: int = 1, required: bool = True
 ) -> fields.List[Any]:
-    """Return a field for a list of `least` to `most` things."""
-    one = inner if isinstance(inner, fields.Field) else fields.Nested(inner)
+    """Return a field for a list of `least` to `most` things, none of which is null."""
+    one = inner if isinstance(inner, fields.Field) else fields.Nested(inner, error_messages=SENTENCES)
+    one.allow_none = False
     bounds = validate.Length(min=least, max=most, error=f"must be a list of {least} to {most}")
     return fields.List(
         one,

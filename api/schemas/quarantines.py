@@ -7,7 +7,7 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validates_schema
 
-from api.schemas.fields import Evidence, Flag, Moment, Shape, Text, Word, many, node_name, reason
+from api.schemas.fields import SENTENCES, Evidence, Flag, Moment, Shape, Text, Word, many, node_name, reason
 from registry.domain.identifiers import IdentifierType
 from registry.domain.reports import Kind
 
@@ -29,7 +29,7 @@ class TargetShape(Shape):
     """Exactly one of a device, an identifier and a node."""
 
     device = Text(REF_LENGTH)
-    identifier = fields.Nested(IdentifierShape)
+    identifier = fields.Nested(IdentifierShape, error_messages=SENTENCES)
     node = node_name()
 
     @validates_schema

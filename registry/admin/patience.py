@@ -103,6 +103,11 @@ class PatientConnection(TConn):  # type: ignore[misc]
         """Whether a whole head is there. One empty line before it is allowed (RFC 9112, section 2.2)."""
         return _END_OF_HEAD in self.head.removeprefix(b"\r\n")
 
+    @property
+    def asks(self) -> bool:
+        """Whether the request, of which a head is there, only asks (RFC 9110, section 9.2.1)."""
+        return self.head.lstrip(b"\r\n").startswith((b"GET ", b"HEAD "))
+
     def gather(self) -> bool:
         """Take what came of the head; true when it is whole. Raises OSError when the client left or talks no TLS."""
         try:

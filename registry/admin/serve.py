@@ -47,10 +47,6 @@ BACKGROUND_STOP_SECONDS = 2.0
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - not a file of ours; where workers prove that they are alive
 """A worker's sign of life must not wait for a disk: https://gunicorn.org/reference/settings/#worker_tmp_dir."""
 
-SWITCH_SECONDS = 0.0005
-"""For how long a thread that computes keeps the others waiting. The one that writes lets go at each statement, and all
-writers wait until it has its turn again: with Python's own 5 ms they would wait for whoever reads a long body."""
-
 GARBAGE_AFTER = 20_000
 """Objects made, and not ended, between two looks for cycles. A request leaves hardly any, and Python's own 700 let
 each request pay for a look: https://docs.python.org/3/library/gc.html#gc.set_threshold"""
@@ -101,7 +97,7 @@ Examples:
 )
 @click.option("--bind", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT", help="Where to listen.")
 @click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes that answer.")
-@click.option("--threads", type=click.IntRange(1, 64), default=8, show_default=True, help="Requests at once in each.")
+@click.option("--threads", type=click.IntRange(1, 64), default=4, show_default=True, help="Requests at once in each.")
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, PEM.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its key, PEM.")
 def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: str | None) -> None:
@@ -225,7 +221,6 @@ def announce(arbiter: Any) -> None:
 
 def start_background(worker: Any) -> None:
     """Set going what a worker does between requests; gunicorn calls this in each worker once it can answer."""
-    sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()  # what is loaded by now stays: it need not be looked through again and again
     gc.set_threshold(GARBAGE_AFTER)
     worker.background = import_module(BACKGROUND).start(worker.app.wsgi())

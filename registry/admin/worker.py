@@ -13,6 +13,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,9 @@ SHOWN_LENGTH = 200
 PAUSE_SECONDS = 0.1
 """How long to let connections end when there are too many to take another."""
 
+SIGN_OF_LIFE_SECONDS = 1.0
+"""How often the arbiter is shown that this process is alive, and looked at in turn; it waits for thirty of these."""
+
 _PASSING = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED})
 _TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
 """Whoever opens more connections than there are file descriptors must not end the process."""
@@ -48,11 +52,21 @@ _TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
     """Gunicorn's threaded worker with an end to its patience."""
 
+    askers: ThreadPoolExecutor
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.ending_conns: deque[PatientConnection] = deque()
+        self._shown_at = 0.0
 
     # --- in the main loop -------------------------------------------------------------------------------------------
+
+    def notify(self) -> None:
+        """Show that the main loop goes round, but not each time: gunicorn would write a file for every event."""
+        now = time.monotonic()
+        if now >= self._shown_at + SIGN_OF_LIFE_SECONDS:
+            self._shown_at = now
+            super().notify()
 
     def accept(self, listener: Any) -> None:
         """Take a connection, and wait for its head without a thread."""
@@ -97,6 +111,21 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
         too_long = LimitRequestHeaders if b"\r\n" in conn.head else LimitRequestLine
         self.handle_error(None, conn.sock, conn.client, too_long(f"the head has more than {HEAD_BYTES} bytes"))
         self._linger(conn)
+
+    def get_thread_pool(self) -> ThreadPoolExecutor:
+        """Make the threads of those that tell, and others for those that only ask; gunicorn calls this.
+
+        All that tell may wait for one another and for the disk. Who asks waits for neither, and a probe that got no
+        thread would have this server ended because its disk is slow.
+        """
+        self.askers = ThreadPoolExecutor(self.cfg.threads, "asker")
+        return ThreadPoolExecutor(self.cfg.threads, "teller")
+
+    def enqueue_req(self, conn: PatientConnection) -> None:
+        """Give a request to a thread of its sort."""
+        pool = self.askers if conn.asks else self.tpool
+        done = pool.submit(self.handle, conn)
+        done.add_done_callback(lambda future: self.method_queue.defer(self.finish_request, conn, future))
 
     def finish_request(self, conn: PatientConnection, fs: Any) -> None:
         """Keep a connection, or end it without waiting for its client: gunicorn would, and everybody with it."""
@@ -202,7 +231,7 @@ class OneByOne(Worker):
 
     def handle(self, conn: PatientConnection) -> Any:
         """Read and answer one request, which has the floor until its answer is ready."""
-        with self.floor.held():
+        with self.floor.held(asks=conn.asks):
             return super().handle(conn)
 
 

@@ -40,9 +40,23 @@ def decide_admission(
     `instance` is the provider id of the machine that asks, where that is certain: what another instance of the name
     reported admits nobody else, so before its own first report it is unknown.
     """
+    decision = db.look(lambda snapshot: _decide_plainly(snapshot, node, instance, policy, now))
+    if decision is not None:
+        return decision
     with db.read() as snapshot:
         facts = load_facts(snapshot, node, instance=instance, policy=policy, now=now)
         return decide_on(snapshot, facts, policy=policy, now=now)
+
+
+def _decide_plainly(
+    snapshot: Snapshot, node: str, instance: str | None, policy: Policy, now: datetime
+) -> Decision | None:
+    """Decide on one statement, where that is enough, which it is for nearly every node; else None."""
+    row = find_summary(snapshot, node)
+    if row is None or not row.is_plain:
+        return None
+    facts = facts_on(snapshot, node, row, instance=instance, policy=policy, now=now)
+    return None if facts.sequence is None else decide_on(snapshot, facts, policy=policy, now=now)
 
 
 def decide_in(snapshot: Snapshot, node: str, *, policy: Policy, now: datetime) -> Decision:
@@ -63,7 +77,19 @@ def load_facts(
 
     `instance` is as for `decide_admission`.
     """
-    row = find_summary(snapshot, name)
+    return facts_on(snapshot, name, find_summary(snapshot, name), instance=instance, policy=policy, now=now)
+
+
+def facts_on(
+    snapshot: Snapshot,
+    name: str,
+    row: NodeSummary | None,
+    *,
+    instance: str | None = None,
+    policy: Policy,
+    now: datetime,
+) -> NodeFacts:
+    """Gather what stands beside a node's row. Of a plain row that is nothing, and nothing is asked."""
     if row is None or row.retired_at is not None or row.instance_id is None or row.reported_at is None:
         return NodeFacts(name)
     if instance is not None and row.provider_id != instance:

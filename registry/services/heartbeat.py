@@ -20,13 +20,14 @@ from registry.domain.policy import Policy
 from registry.domain.reports import CheckResult, CheckStatus, Report
 from registry.domain.staleness import is_stale
 from registry.services import heat, receipts, runs
-from registry.services.admission import decide_on, load_facts
+from registry.services.admission import decide_on, facts_on
 from registry.services.failures import is_told
 from registry.services.receipts import PassAnswer
 from registry.services.settled import is_log_failing
-from registry.store import nodes, placements
+from registry.store import nodes
 from registry.store.database import Database, Overtaken, Snapshot
 from registry.store.nodes import NodeState
+from registry.store.summaries import Known, find_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +44,38 @@ class Heard:
 def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetime) -> Heard:
     """Take in a report that says what the last one said; any other changes nothing and gets no answer.
 
-    All is thought out in one snapshot, which hinders nobody; then the row is written, unless somebody else wrote it
+    All is thought out in one view, which hinders nobody; then the row is written, unless somebody else wrote it
     meanwhile. The decision is of a moment within this request.
     """
-    report = seen.report
-    with db.read() as snapshot:
-        state = nodes.find_state_by_name(snapshot, report.node)
-        if state is None:
-            return Heard()
-        covers = covered(state, seen)
-        heard = Heard(is_known=is_known_list(state, seen, covers) and is_known_firmware(state, seen, covers))
-        is_same = _is_same(state, seen, covers, policy) and _is_told(snapshot, report, now)
-        told = _move_on(snapshot, state, seen, covers, policy, now) if is_same else None
-    if told is None:
+    judged = db.look(lambda snapshot: _judge(snapshot, seen, policy, now, is_alone=True))
+    if judged is None:
+        with db.read() as snapshot:
+            judged = _judge(snapshot, seen, policy, now, is_alone=False)
+    heard, state = judged or (Heard(), None)
+    if state is None or heard.answer is None:
         return heard
     try:
-        with db.touch(now) as tx:
-            return Heard(told) if nodes.save_heartbeat(tx, state) else heard
+        is_saved = db.move(nodes.heartbeat_of(state), nodes.save_heartbeats, now)
     except Overtaken:
-        return heard  # the full way sees what the others did
+        is_saved = False
+    return heard if is_saved else replace(heard, answer=None)  # the full way sees what the others did
+
+
+def _judge(
+    snapshot: Snapshot, seen: Glance, policy: Policy, now: datetime, *, is_alone: bool
+) -> tuple[Heard, NodeState | None] | None:
+    """Judge the report by what is known of its node, and move that on. Alone, one statement must be enough, or None."""
+    report = seen.report
+    known = find_known(snapshot, report.node)
+    if known is None:
+        return Heard(), None
+    if is_alone and (report.failures or not known.summary.is_plain):
+        return None
+    state = known.state
+    covers = covered(state, seen)
+    is_known = is_known_list(state, seen, covers) and is_known_firmware(state, seen, covers)
+    is_same = _is_same(state, seen, covers, policy) and _is_told(snapshot, report, now)
+    return Heard(_move_on(snapshot, known, seen, covers, policy, now) if is_same else None, is_known), state
 
 
 def _is_same(state: NodeState, seen: Glance, covers: frozenset[str], policy: Policy) -> bool:
@@ -93,10 +107,11 @@ def covered(state: NodeState, seen: Glance) -> frozenset[str]:
 
 
 def _move_on(
-    snapshot: Snapshot, state: NodeState, seen: Glance, covers: frozenset[str], policy: Policy, now: datetime
+    snapshot: Snapshot, known: Known, seen: Glance, covers: frozenset[str], policy: Policy, now: datetime
 ) -> dict[str, Any] | None:
     """Count the round, if that takes no event, and answer. A hold, a reset or a pass that counts needs the full way."""
-    facts = load_facts(snapshot, seen.report.node, policy=policy, now=now)
+    state, placed = known.state, known.placed
+    facts = facts_on(snapshot, seen.report.node, known.summary, policy=policy, now=now)
     if facts.holds or facts.withheld or facts.conflicts:
         return None
     if (
@@ -109,7 +124,6 @@ def _move_on(
     if heated is None:
         return None
     results = (*runs.reported_checks(report), *derived_before(state, covers), *heated)
-    placed = placements.units_here(snapshot, state.instance_id)
     listed = {kind: frozenset(placed.get(kind, ())) for kind in covers}
     checks = dict(state.checks)
     run, row = runs.add_part(state, seen, runs.Part(results, listed, is_current=True, is_repeated=False), now)

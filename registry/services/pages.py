@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import eq
 from typing import Any
 
-from registry.domain.errors import FieldError, InvalidField
-from registry.domain.times import parse_rfc3339, rfc3339
-from registry.store.filters import RANGE, whole_number
+from registry.domain.times import parse_rfc3339
+from registry.store.database import to_micros
+from registry.store.filters import Sort, flag, span, whole_number
 from registry.store.search import Slice
 
 
@@ -48,35 +50,34 @@ def page_of(
     return Page([show(one) for one in kept], key(kept[-1]) if len(rows) > page.limit else None)
 
 
-def page_of_few(items: Iterable[dict[str, Any]], filters: Mapping[str, str], page: PageRequest, *, key: str) -> Page:
-    """Make a page of a list so short that all of it was read: the items whose fields fit, in the order of one field."""
+def page_of_few(
+    items: Iterable[dict[str, Any]],
+    filters: Mapping[str, str],
+    page: PageRequest,
+    *,
+    key: str,
+    sorts: Mapping[str, Sort],
+) -> Page:
+    """Make a page of a list so short that all of it was read: the items whose fields fit, in the order of one field.
+
+    `sorts` says of which fields a filter is no plain text. Raises InvalidField for one that cannot be read, whatever is
+    on the list.
+    """
     after = page.after
-    fitting = [one for one in items if all(_fits(name, one[name], text) for name, text in filters.items())]
+    tests = {name: _test(name, text, sorts.get(name, Sort.TEXT)) for name, text in filters.items()}
+    fitting = [one for one in items if all(fits(one[name]) for name, fits in tests.items())]
     ordered = sorted(fitting, key=lambda one: str(one[key]), reverse=page.newest_first)
     left = [one for one in ordered if after is None or (one[key] < after if page.newest_first else one[key] > after)]
     return page_of(left, page, lambda one: str(one[key]), lambda one: one)
 
 
-def _flag(name: str, text: str) -> str:
-    if text in {"true", "false"}:
-        return text
-    raise InvalidField(
-        f"parameter {name} must be true or false", errors=(FieldError(f"/{name}", "must be true or false"),)
-    )
-
-
-def _fits(name: str, value: Any, text: str) -> bool:
-    """Whether an item's field is what a filter asks for; a time may be asked for as a range. Raises InvalidField."""
-    if isinstance(value, bool):
-        return str(value).lower() == _flag(name, text)
-    if not name.endswith("_at"):
-        return value is not None and str(value) == text
-    begin, is_range, end = text.partition(RANGE)
-    try:
-        first, last = (rfc3339(parse_rfc3339(one)) if one else None for one in (begin, end))
-    except ValueError as error:
-        raise InvalidField(f"parameter {name}: {error}", errors=(FieldError(f"/{name}", str(error)),)) from None
-    if not is_range:
-        return bool(value == first)
-    # All times are written alike, so that their order is that of the texts.
-    return value is not None and (first is None or value >= first) and (last is None or value < last)
+def _test(name: str, text: str, sort: Sort) -> Callable[[Any], bool]:
+    """Return what tells whether a field is what a filter asks for. Raises InvalidField."""
+    if sort is Sort.FLAG:
+        return partial(eq, flag(name, text))
+    if sort is Sort.NUMBER:
+        return partial(eq, whole_number(name, text))
+    if sort is Sort.TIME:
+        first, last = span(name, text)
+        return lambda value: value is not None and first <= to_micros(parse_rfc3339(value)) < last
+    return lambda value: value is not None and str(value) == text

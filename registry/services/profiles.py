@@ -16,6 +16,10 @@ from registry.services import passes
 from registry.services.pages import Page, PageRequest, page_of_few
 from registry.store import nodes, profiles
 from registry.store.database import Database, Snapshot, Transaction
+from registry.store.filters import Sort
+
+SORTS = {"built_in": Sort.FLAG}
+"""The fields whose filters are no plain text."""
 
 
 def find_profile(snapshot: Snapshot, name: str) -> Profile | None:
@@ -31,11 +35,11 @@ def parse_profile(name: str, body: Any) -> Profile | None:
 
 
 def list_profiles(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
-    """Return the profiles in force in the order of their names, each with `built_in`."""
+    """Return the profiles in force in the order of their names, each with `built_in`. Raises InvalidField."""
     with db.read() as snapshot:
         own = profiles.list_profile_bodies(snapshot)
     all_ = {**BUILT_IN, **{name: from_json(name, body) for name, body in own.items()}}
-    return page_of_few(map(_shown, all_.values()), filters, page, key="name")
+    return page_of_few(map(_shown, all_.values()), filters, page, key="name", sorts=SORTS)
 
 
 def show_profile(db: Database, name: str) -> dict[str, Any]:

@@ -94,7 +94,8 @@ def _only(found: list[Device], ref: str) -> Device:
 
 def resolve(snapshot: Snapshot, asked: Mapping[str, Any], *, scope: str | None, match: str | None) -> Target:
     """Return what a target means. Raises InvalidField, NotFound, DeviceAmbiguous."""
-    if "device" in asked:
+    # A message may write what it does not name as null.
+    if asked.get("device") is not None:
         return _device(snapshot, asked["device"], scope)
     if "identifier" in asked:
         return _identifier(snapshot, asked["identifier"], scope)

@@ -25,8 +25,14 @@ from registry.domain.times import rfc3339
 from registry.services.pages import Page, PageRequest, page_of_few
 from registry.store import tokens as store
 from registry.store.database import Database, Transaction, new_id
+from registry.store.filters import Sort
 
 NAME_LENGTH_MAX = 128
+SORTS = {
+    **dict.fromkeys(("created_at", "revoked_at", "expires_at"), Sort.TIME),
+    **dict.fromkeys(("uses", "used"), Sort.NUMBER),
+}
+"""The fields whose filters are no plain text."""
 RANDOM_BYTES = 32
 """256 bits: 43 characters in the alphabet of https://www.rfc-editor.org/rfc/rfc4648#section-5."""
 
@@ -160,8 +166,8 @@ def list_tokens(db: Database) -> list[TokenView]:
 
 
 def page_tokens(db: Database, filters: Mapping[str, str], page: PageRequest) -> Page:
-    """Return tokens by their fields, revoked ones too."""
-    return page_of_few((view.to_json() for view in list_tokens(db)), filters, page, key="id")
+    """Return tokens by their fields, revoked ones too. Raises InvalidField."""
+    return page_of_few((view.to_json() for view in list_tokens(db)), filters, page, key="id", sorts=SORTS)
 
 
 def revoke_token(db: Database, token_id: str, actor: Actor, now: datetime) -> None:

@@ -29,10 +29,18 @@ from registry.store import deliveries, search
 from registry.store import webhooks as store
 from registry.store.database import Database, Snapshot, Transaction, new_id
 from registry.store.deliveries import Delivery
+from registry.store.filters import Sort
 from registry.store.webhooks import Secret, Subscription
 
 KEEP_OLD = timedelta(days=1)
 """How long the old secret signs beside the new one, where nothing else is asked for."""
+
+SORTS = {
+    "enabled": Sort.FLAG,
+    **dict.fromkeys(("created_at", "delivered_at", "retry_at"), Sort.TIME),
+    **dict.fromkeys(("position", "behind", "pending", "dead", "delivered", "failed", "abandoned"), Sort.NUMBER),
+}
+"""The fields whose filters are no plain text."""
 
 SECRETS_MAX = 2
 """As many sign at once as the specification has in mind: the new one and the one before."""
@@ -88,9 +96,8 @@ def create_subscription(
 def list_subscriptions(db: Database, filters: Mapping[str, str], page: PageRequest, *, now: datetime) -> Page:
     """Return subscriptions by their fields. Raises InvalidField."""
     with db.read() as snapshot:
-        return page_of_few(
-            subscriptions_json(snapshot, store.list_subscriptions(snapshot), now), filters, page, key="id"
-        )
+        several = subscriptions_json(snapshot, store.list_subscriptions(snapshot), now)
+    return page_of_few(several, filters, page, key="id", sorts=SORTS)
 
 
 def show_subscription(db: Database, subscription_id: str, *, now: datetime) -> dict[str, Any]:

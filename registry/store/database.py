@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from typing import Any, TypeVar
 
+from registry.store import write_ahead
 from registry.store.connections import Connections
 from registry.store.engines import (
     WRITER_LOCK,
@@ -21,8 +22,9 @@ from registry.store.engines import (
     sqlite_gate,
     sqlite_path,
 )
-from registry.store.floor import given_back
+from registry.store.floor import ahead, given_back
 from registry.store.group import WriterGroup
+from registry.store.relay import Relay, Work
 from registry.store.snapshots import Row, Snapshot, Transaction
 from registry.store.values import from_micros, new_id, to_micros
 
@@ -43,6 +45,7 @@ __all__ = [
 
 S = TypeVar("S", bound=Snapshot)
 T = TypeVar("T")
+R = TypeVar("R")
 
 # The level is named. A write's must not be stricter: its view would be from before the wait for the lock. A touch waits
 # for no lock, and its decision must come from one view: in pieces it misses a hold that passes from GPU to GPU.
@@ -75,6 +78,7 @@ class Database:
         self._queue = WriterQueue(self.path) if self.path else None
         self._group = WriterGroup(self._written, self._begin["write"], self._queue)
         self._running = threading.local()
+        self._relays: dict[Any, Relay[Any, Any]] = {}
 
     def forget_parent(self) -> None:
         """Leave the parent's connections alone after a fork, and let go of its place in the queue of writers."""
@@ -125,6 +129,29 @@ class Database:
         make = lambda c: Transaction(self.engine, c, now, is_relaxed=True)  # noqa: E731 - said where it is used
         return self._join() or self._span(self._relaxed, "touch", make)
 
+    def bring_over(self) -> bool:
+        """Bring what was written beside the SQLite file into it, if it is much; True if that was done to the end.
+
+        Nobody waits for it longer than for any other writer. PostgreSQL does it by itself, and a SQLite without a
+        log beside it has nothing to do. Raises StoreUnavailable.
+        """
+        queue = self._queue
+        return queue is not None and self._durable.look(lambda connection: write_ahead.bring_over(connection, queue))
+
+    def move(self, item: T, work: Work[T, R], now: datetime) -> R:
+        """Do one thing of a sort that many threads do, in a `touch`: `work` may get the items of others as well.
+
+        Raises what `touch` and `work` raise, and AssertionError inside a `read` or `write`: what is done here may be
+        lost at power loss.
+        """
+        if getattr(self._running, "current", None) is not None:
+            raise AssertionError("a move cannot be a part of something else")
+        if self.path is None:  # there it is one statement beside all others, which says itself that it may be lost
+            make = lambda c: Transaction(self.engine, c, now, is_relaxed=True)  # noqa: E731
+            return self._durable.look(lambda connection: work(make(connection), [item])[0])
+        relay: Relay[T, R] = self._relays.setdefault(work, Relay(work))
+        return relay.bring(item, lambda: self.touch(now))
+
     def _join(self) -> AbstractContextManager[Transaction] | None:
         current = getattr(self._running, "current", None)
         if current is None:
@@ -154,7 +181,7 @@ class Database:
     def _share(self, now: datetime) -> Iterator[Transaction]:
         """A part of a transaction that other threads of this process may have parts of, too."""
         running = self._running
-        with given_back(), self._group.part() as connection:
+        with given_back() as place, self._group.part() as connection, ahead(place):
             try:
                 running.current = transaction = Transaction(self.engine, connection, now)
                 yield transaction

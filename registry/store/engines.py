@@ -16,7 +16,7 @@ import peewee
 import psycopg
 
 from registry.domain.errors import InvalidField, StoreUnavailable
-from registry.store.floor import given_back
+from registry.store.floor import ahead, given_back
 
 sqlite: Final[Any] = peewee.sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed and newer
 """The SQLite library that peewee chose: every file here must use the same one."""
@@ -28,13 +28,17 @@ IDLE_MILLISECONDS = 3 * BUSY_MILLISECONDS
 """How long a transaction may ask nothing before PostgreSQL ends it: a server of ours that hangs must not keep the lock
 of the writers for ever. Between two pieces of a long reading lie milliseconds."""
 
+RANDOM_PAGE_COST = 1.1
+"""What a page read out of order costs beside one in order: a little more where the disk has no arm, or the page is in
+memory. By its own 4 PostgreSQL walks through all open holds, if they are few hundred, for each device of a node that
+asks: https://www.postgresql.org/docs/current/runtime-config-query.html#GUC-RANDOM-PAGE-COST"""
+
 WRITER_LOCK = 0x7072617469717565
 """Key of PostgreSQL's advisory lock of everybody who writes: identity is matched in one serialised view."""
 
-CHECKPOINT_PAGES = 4000
-"""How much is written beside the SQLite file before it is brought into it: 16 MB. A writer does that while the others
-wait, and pages that many wrote are brought over once: https://www.sqlite.org/wal.html#avoiding_excessively_large_wal_files
-"""
+OVERFLOW_PAGES = 16_000
+"""How much may lie beside the SQLite file, 64 MB, before whoever commits brings it over, while all other writers wait:
+https://www.sqlite.org/wal.html#avoiding_excessively_large_wal_files. A server does it earlier: `write_ahead`."""
 
 SQLITE_ERROR, SQLITE_BUSY, SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE = 1, 5, 1555, 2067
 """Result codes: https://www.sqlite.org/rescode.html. The first one means that our SQL is wrong."""
@@ -121,7 +125,7 @@ def make_peewee(url: str, *, is_relaxed: bool = False, is_shared: bool = False) 
         ("busy_timeout", BUSY_MILLISECONDS),  # first: the others may have to wait
         ("journal_mode", gate.journal),
         ("synchronous", synchronous),
-        ("wal_autocheckpoint", CHECKPOINT_PAGES),
+        ("wal_autocheckpoint", OVERFLOW_PAGES),
         ("foreign_keys", 1),
         ("recursive_triggers", 1),  # else INSERT OR REPLACE deletes without a trigger
     ]
@@ -156,6 +160,7 @@ def _make_durable_and_impatient(connection: psycopg.Connection[Any]) -> None:
     # A little less than for the statement, so that the error says that it was a lock.
     connection.execute(f"SET lock_timeout = {BUSY_MILLISECONDS * 9 // 10}")
     connection.execute(f"SET statement_timeout = {BUSY_MILLISECONDS}")
+    connection.execute(f"SET random_page_cost = {RANDOM_PAGE_COST}")
     connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}")
 
 
@@ -255,11 +260,12 @@ class WriterQueue:
         Raises StoreUnavailable when the other threads take too long, or the file cannot be made.
         """
         is_ours = self._take(is_patient=False)
-        with nullcontext() if is_ours else given_back():
+        with nullcontext() if is_ours else given_back() as place:
             if not is_ours and not self._take(is_patient=True):
                 raise StoreUnavailable("the database is busy: other writers of this process do not finish")
             try:
-                yield
+                with ahead(place):
+                    yield
             finally:
                 if self._descriptor is not None:
                     fcntl.flock(self._descriptor, fcntl.LOCK_UN)

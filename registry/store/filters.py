@@ -74,6 +74,27 @@ def whole_number(name: str, text: str) -> int:
     return int(text)
 
 
+def flag(name: str, text: str) -> bool:
+    """Read the text of a filter as yes or no. Raises InvalidField, naming the parameter."""
+    if text not in {"true", "false"}:
+        raise _refused(name, "must be true or false")
+    return text == "true"
+
+
+def span(name: str, text: str) -> tuple[int, int]:
+    """Read the text of a filter as a time or a range of times, in microseconds; the second is exclusive.
+
+    Raises InvalidField, naming the parameter.
+    """
+    begin, is_range, end = text.partition(RANGE)
+    if not is_range:
+        at = _micros(name, text)
+        return at, at + 1
+    if not begin and not end:
+        raise _refused(name, "needs a time on one side of the dots at least")
+    return _micros(name, begin) if begin else -INT_LIMIT, _micros(name, end) if end else INT_LIMIT - 1
+
+
 def _condition(name: str, column: Column, text: str) -> list[Condition]:
     if column.sort is Sort.TIME:
         return _times(name, column.sql, text)
@@ -83,10 +104,8 @@ def _condition(name: str, column: Column, text: str) -> list[Condition]:
             (f"{column.sql} = ?", (text,)),
         ]
     if column.sort is Sort.FLAG:
-        if text not in {"true", "false"}:
-            raise _refused(name, "must be true or false")
         # A literal, so that an index over the rare ones alone is used.
-        return [(f"{column.sql} = {int(text == 'true')}", ())]
+        return [(f"{column.sql} = {int(flag(name, text))}", ())]
     if column.sort is Sort.SIGNED and text.startswith("-"):
         return [(f"{column.sql} = ?", (-whole_number(name, text[1:]),))]
     if column.sort in {Sort.NUMBER, Sort.SIGNED}:
@@ -95,14 +114,11 @@ def _condition(name: str, column: Column, text: str) -> list[Condition]:
 
 
 def _times(name: str, sql: str, text: str) -> list[Condition]:
-    begin, is_range, end = text.partition(RANGE)
-    if not is_range:
-        return [(f"{sql} = ?", (_micros(name, text),))]
-    if not begin and not end:
-        raise _refused(name, "needs a time on one side of the dots at least")
+    first, last = span(name, text)
+    if RANGE not in text:
+        return [(f"{sql} = ?", (first,))]
     # Both ends always: SQLite takes a range that is open for half of the table, and would look through all of it.
-    first = _micros(name, begin) if begin else -INT_LIMIT
-    return [(f"{sql} >= ? AND {sql} < ?", (first, _micros(name, end) if end else INT_LIMIT - 1))]
+    return [(f"{sql} >= ? AND {sql} < ?", (first, last))]
 
 
 def _micros(name: str, text: str) -> int:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
@@ -86,14 +86,33 @@ class NodeState:
 
 _NODE = "id, name, registered_at, retired_at, maintenance_from, maintenance_until, maintenance_reason"
 _INSTANCE = "id, node_id, provider_id, started_at, ended_at, chassis"
-_STATE_FIELDS = tuple(one.name for one in fields(NodeState))
-_STATE = ", ".join(_STATE_FIELDS)
+STATE_FIELDS = tuple(one.name for one in fields(NodeState))
+"""The columns of the row that a node's reports rewrite, in the order of the fields of `NodeState`."""
+
+_STATE = ", ".join(STATE_FIELDS)
 _STATE_BY_NAME = (
-    f"SELECT {', '.join(f's.{name}' for name in _STATE_FIELDS)} FROM node n JOIN node_state s ON s.node_id = n.id "
+    f"SELECT {', '.join(f's.{name}' for name in STATE_FIELDS)} FROM node n JOIN node_state s ON s.node_id = n.id "
     "WHERE n.name = ? AND n.retired_at IS NULL"
 )
 _TIMES = ("reported_at", "counted_start", "counted_end", "fault_at", "release_at")
 _JSON = ("digest", "listed", "passes", "runs", "readings")
+
+_HEARTBEAT = (
+    *("seq", "reported_at", "have", "counted_start", "counted_end", "counted_total"),
+    *("checks", "passes", "runs", "receipts", "readings"),
+)
+_MOVE_ON = (
+    f"UPDATE node_state SET {', '.join(f'{name} = ?' for name in _HEARTBEAT)}, version = version + 1 "
+    "WHERE node_id = ? AND version = ?"
+)
+# PostgreSQL reads at the end of a transaction whether it has to wait for the disk. Asked for in the statement itself,
+# this is one trip to the server and not three: https://www.postgresql.org/docs/current/functions-admin.html, set_config
+_SAVE_HEARTBEAT = {
+    "sqlite": _MOVE_ON,
+    "postgresql": f"{_MOVE_ON} AND set_config('synchronous_commit', 'off', true) = 'off'",
+}
+Heartbeat = tuple[object, ...]
+"""The values of what an unchanged report moves on, then the node's id and the version that was read."""
 
 
 def find_node(snapshot: Snapshot, name: str) -> Node | None:
@@ -253,17 +272,18 @@ def find_state(snapshot: Snapshot, node_id: str, *, lock: bool = False) -> NodeS
     """Return what the node's reports last said; with `lock`, nobody else changes it until the transaction ends."""
     suffix = " FOR UPDATE" if lock and snapshot.engine == "postgresql" else ""
     row = snapshot.one(f"SELECT {_STATE} FROM node_state WHERE node_id = ?{suffix}", (node_id,))
-    return _read_state(row) if row else None
+    return read_state(row) if row else None
 
 
 def find_state_by_name(snapshot: Snapshot, name: str) -> NodeState | None:
     """Return what the reports of the node of this name last said; None for one that is retired."""
     row = snapshot.one(_STATE_BY_NAME, (name,))
-    return _read_state(row) if row else None
+    return read_state(row) if row else None
 
 
-def _read_state(row: tuple[Any, ...]) -> NodeState:
-    values = dict(zip(_STATE_FIELDS, row, strict=True))
+def read_state(row: tuple[Any, ...]) -> NodeState:
+    """Read the columns `STATE_FIELDS` of a node's row."""
+    values = dict(zip(STATE_FIELDS, row, strict=True))
     for name in _TIMES:
         values[name] = from_micros(values[name])
     for name in _JSON:
@@ -274,40 +294,27 @@ def _read_state(row: tuple[Any, ...]) -> NodeState:
 
 def save_state(tx: Transaction, state: NodeState) -> None:
     """Write the whole row."""
-    columns = ", ".join(f"{name} = excluded.{name}" for name in _STATE_FIELDS[1:] if name != "version")
-    marks = ", ".join("?" for _ in _STATE_FIELDS)
+    columns = ", ".join(f"{name} = excluded.{name}" for name in STATE_FIELDS[1:] if name != "version")
+    marks = ", ".join("?" for _ in STATE_FIELDS)
     tx.execute(
         f"INSERT INTO node_state ({_STATE}) VALUES ({marks}) ON CONFLICT (node_id) DO UPDATE SET {columns}, "
         "version = node_state.version + 1",
-        tuple(_stored(state, name) for name in _STATE_FIELDS),
+        tuple(_stored(state, name) for name in STATE_FIELDS),
     )
 
 
-def save_heartbeat(tx: Transaction, state: NodeState) -> bool:
-    """Write what an unchanged report moves on; the node's other columns stay as they are.
+def save_heartbeats(tx: Transaction, moved: Sequence[Heartbeat]) -> list[bool]:
+    """Write what unchanged reports move on; the nodes' other columns stay as they are.
 
-    False, and nothing written, when anybody has written the row since it was read.
+    False, and nothing written, for a node whose row anybody has written since it was read.
     """
-    columns = (
-        "seq",
-        "reported_at",
-        "have",
-        "counted_start",
-        "counted_end",
-        "counted_total",
-        "checks",
-        "passes",
-        "runs",
-        "receipts",
-        "readings",
-    )
-    marks = ", ".join(f"{name} = ?" for name in columns)
-    values = tuple(_stored(state, name) for name in columns)
-    written = tx.execute(
-        f"UPDATE node_state SET {marks}, version = version + 1 WHERE node_id = ? AND version = ?",
-        (*values, state.node_id, state.version),
-    )
-    return bool(written.rowcount)
+    sql = _SAVE_HEARTBEAT[tx.engine]
+    return [bool(tx.execute(sql, one).rowcount) for one in moved]
+
+
+def heartbeat_of(state: NodeState) -> Heartbeat:
+    """Return what `save_heartbeats` writes of a node, made where nobody waits for it."""
+    return (*(_stored(state, name) for name in _HEARTBEAT), state.node_id, state.version)
 
 
 def _stored(state: NodeState, name: str) -> object:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import http.client
 import itertools
 import json
@@ -14,6 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,32 @@ def test_others_are_answered_at_once_and_the_slow_are_cut(server: RunningServer)
 
     assert waited < 3
     assert cut_after < 16
+
+
+def test_who_asks_is_answered_while_all_that_tell_wait_for_the_disk(server: RunningServer, stage: Stage) -> None:
+    (secret,) = [made for role, made in stage.make_tokens(nodes=()).items() if role == "operator"]
+    headers = {"Authorization": f"Bearer {secret}"}
+    hold = {
+        "targets": [{"identifier": {"kind": "gpu", "type": "serial", "value": "1652922001234"}}],
+        "reason": "fell off the bus",
+    }
+    lock = stage.folder / "pratique.db.lock"
+    with lock.open("rb") as held, ThreadPoolExecutor(SLOW) as pool:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        telling = [
+            pool.submit(requests.post, f"{server.url}/v1/quarantines", json=hold, headers=headers, timeout=30)
+            for _ in range(SLOW)
+        ]
+        time.sleep(0.5)
+        waited = max(seconds_to_answer(server) for _ in range(4))
+        asked = requests.get(f"{server.url}/v1/quarantines", headers=headers, timeout=30).status_code
+        assert not [one.result().text for one in telling if one.done()]
+        fcntl.flock(held, fcntl.LOCK_UN)
+        told = {one.result().status_code for one in telling}
+
+    assert waited < 3
+    assert asked == 200
+    assert told <= {200, 201}
 
 
 def drip(sock: socket.socket) -> None:

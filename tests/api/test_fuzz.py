@@ -7,13 +7,13 @@ Some 2,000 of them in the suite, on both engines; FUZZ=N makes N times as many.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import schemathesis
-from flask import Flask
+from flask import Flask, Response, request_finished
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
@@ -29,53 +29,37 @@ from api.app import create_app
 from api.openapi import braced, routes
 from registry.config import Settings
 from registry.domain.errors import PROBLEM_CODES
-from registry.domain.roles import Role
+from registry.services import health
 from tests.api.conftest import Asker
-from tests.api.v1.fleet import SERIALS, admit
+from tests.api.on_record import records
 from tests.clock import Clock
 
 CASES = 32 * int(os.environ.get("FUZZ", "1"))
 """Requests for each operation and engine."""
 
+OURS = schemathesis.Config.from_dict({"generation": {"with-security-parameters": False}})
+"""Tokens are not made up: nothing but the door would be asked. Who may pass it is asked in test_roles.py."""
+
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
 def operations() -> list[tuple[str, str]]:
-    """Every (path, method) of the application; no database is needed to know them."""
+    """Every (path, method) of the application, those that remove something last. No database is needed to know them."""
     nowhere = Settings(database_url="sqlite:////nonexistent", data_dir=Path("/nonexistent"), secret_key="x" * 32)
-    return sorted((braced(rule.rule), method) for rule, method in routes(create_app(nowhere)))
+    every = [(braced(rule.rule), method) for rule, method in routes(create_app(nowhere))]
+    return sorted(every, key=lambda one: (one[1] == "DELETE", one))
 
 
 @pytest.fixture
-def known(admin: Asker, node: Asker, clock: Clock, token: Callable[..., str]) -> dict[str, str]:
-    """Records of every sort, and what they are called in addresses."""
-    admit(admin, node, clock)
-    token(Role.AUDITOR, name="spare")
-    spare = admin.get("/v1/tokens").json["items"][0]["id"]
-    fault = {"failure_id": "f-1", "device": SERIALS[0], "code": "xid_79", "occurred_at": "2026-11-29T12:00:00Z"}
-    failure = admin.post("/v1/failures", json=fault).json["items"][0]["failure"]["id"]
-    hold = admin.get("/v1/quarantines").json["items"][0]["id"]
-    begun = {"event_id": "e-1", "kind": "started", "at": "2026-11-29T11:00:00Z", "nodes": ["node-a"], "devices": 2}
-    assert admin.post("/v1/jobs/job-1/events", json={"events": [begun]}).status_code == 201
-    subscription = admin.post("/v1/webhooks", json={"url": "https://hooks.example/"}).json["id"]
-    return {
-        "webhook": subscription,
-        "node": "node-a",
-        "ref": SERIALS[1],
-        "name": "tiny",
-        "failure": failure,
-        "quarantine_id": hold,
-        "job": "job-1",
-        "token": spare,
-        "secret": token(Role.WEBHOOK),
-        "file": "page.js",
-    }
+def known(app: Flask, admin: Asker, node: Asker, clock: Clock, token: Callable[..., str]) -> dict[str, str]:
+    """Records of every sort, and what they are called."""
+    return records(app, admin, node, clock, token)
 
 
 def ask_much(app: Flask, admin: Asker, known: dict[str, str], asked: tuple[str, str], cases: int) -> None:
     """Send so many requests to one operation. Raises what schemathesis does when an answer is not in the document."""
     path, method = asked
-    operation = schemathesis.openapi.from_wsgi("/openapi.json", app)[path][method]
+    operation = schemathesis.openapi.from_wsgi("/openapi.json", app.wsgi_app, config=OURS)[path][method]
     right = operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
     takes_something = bool(list(operation.iter_parameters()) or list(operation.body))
     wrong = [operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)] if takes_something else []
@@ -90,8 +74,10 @@ def ask_much(app: Flask, admin: Asker, known: dict[str, str], asked: tuple[str, 
     @given(case=made, is_known=st.booleans())
     def ask(case: Any, is_known: bool) -> None:
         if is_known:
-            case.path_parameters.update({name: known[name] for name in case.path_parameters if name in known})
-        response = case.call(headers={**admin.headers, **(case.headers or {})})
+            case.path_parameters = _placed(case.path_parameters, known)
+            case.query = _placed(case.query, known)
+            case.body = _placed(case.body, known)
+        response = case.call(headers={**(case.headers or {}), **admin.headers})
         # What is known was put in the place of what was made up, so that a wrong case may have become a right one.
         case.validate_response(response, checks=CHECKS if is_known else [*CHECKS, negative_data_rejection])
         if response.status_code >= 400 and path != "/health/ready":
@@ -101,6 +87,38 @@ def ask_much(app: Flask, admin: Asker, known: dict[str, str], asked: tuple[str, 
             assert problem["status"] == response.status_code
 
     ask()
+
+
+def _placed(made: Any, known: Mapping[str, str]) -> Any:
+    """Put what is on record in the place of what was made up, wherever a text has a name that is known."""
+    if isinstance(made, dict):
+        return {
+            name: known[name] if name in known and isinstance(value, str) else _placed(value, known)
+            for name, value in made.items()
+        }
+    return [_placed(one, known) for one in made] if isinstance(made, list) else made
+
+
+def test_what_is_made_up_is_asked_past_the_door(app: Flask, admin: Asker, known: dict[str, str]) -> None:
+    app.testing = False
+    answered: list[int] = []
+
+    def keep(_: Flask, response: Response, **__: Any) -> None:
+        answered.append(response.status_code)
+
+    with request_finished.connected_to(keep, app):
+        ask_much(app, admin, known, ("/v1/nodes/{node}", "GET"), 20)
+
+    assert 200 in answered[1:], "the first is the document itself"
+    assert 401 not in answered
+
+
+def test_an_error_of_our_own_is_found_and_not_raised(app: Flask, admin: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.testing = False
+    monkeypatch.setattr(health, "liveness", lambda: 1 // 0)
+
+    with pytest.raises(BaseExceptionGroup, match="1 distinct failure"):
+        ask_much(app, admin, {}, ("/health/live", "GET"), 1)
 
 
 @pytest.mark.slow

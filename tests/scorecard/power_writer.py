@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from dataclasses import replace
 
+from registry.store import write_ahead
 from registry.store.database import Database, open_database
 from tests.clock import Clock
 from tests.fleet import Fleet, gpu, serial
@@ -20,6 +22,10 @@ from tests.racing import together
 from tests.scorecard import faults
 
 THREADS = 3
+PAGES_BESIDE = 40
+"""How much lies beside the file before it is brought over: a hundredth of a server's, so that it happens often."""
+
+BRING_OVER_SECONDS = 0.02
 KIND = "g5.12xlarge"
 
 
@@ -77,8 +83,17 @@ def main() -> None:
         for _ in range(int(count)):
             writer.act()
 
+    threading.Thread(target=bring_over, args=(db,), daemon=True).start()
     together(*(lambda one=one: work(one) for one in writers))
     os._exit(0)  # closing would tidy the files up
+
+
+def bring_over(db: Database) -> None:
+    """Bring what is beside the file into it all the while, as a server does."""
+    write_ahead.PAGES = PAGES_BESIDE
+    while True:
+        db.bring_over()
+        time.sleep(BRING_OVER_SECONDS)
 
 
 if __name__ == "__main__":

@@ -11,68 +11,74 @@ from typing import Any
 from unittest.mock import patch
 
 from hypothesis import core
+from schemathesis.core.failures import Failure
 
 from registry.domain.roles import Role
 from tests.api.conftest import Asker
+from tests.api.on_record import records
 from tests.api.test_fuzz import ask_much, operations
-from tests.api.v1.fleet import SERIALS, admit
 from tests.scorecard.application import Application, application
 from tests.scorecard.measured import Measured, Progress
 
+OUTSIDE = "operations with an answer outside of the document"
+
 
 def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
-    """Send `n` requests, an equal share to each operation."""
-    wrong: Counter[str] = Counter({"operations with an answer outside of the document": 0})
+    """Send `n` requests, an equal share to each operation. Which one fails, and how, is named in what was seen."""
+    wrong: Counter[str] = Counter({OUTSIDE: 0})
     seen: Counter[str] = Counter()
     tried = operations()
     with application(engine) as house:
         house.app.testing = False
         admin = house.asker(house.secret(Role.ADMIN))
         node = house.asker(house.secret(Role.NODE, node="node-a"))
-        admit(admin, node, house.clock)
-        known = _names(house, admin)
-        answered = house.app.wsgi_app
-
-        def counting(environ: dict[str, Any], start: Any) -> Any:
-            seen["requests"] += 1
-            return answered(environ, start)
-
-        house.app.wsgi_app = counting  # type: ignore[method-assign]  # as Flask's own documentation does
+        known = records(house.app, admin, node, house.clock, house.secret)
+        _count_answers(house, seen)
         for at, (path, method) in enumerate(tried):
             share = n * (at + 1) // len(tried) - n * at // len(tried)
             if share == 0:
                 continue
             with patch.object(core, "global_force_seed", seed * 1000 + at):
-                wrong["operations with an answer outside of the document"] += not _keeps(
-                    house, admin, known, (path, method), share
-                )
+                fault = _fault(house, admin, known, (path, method), share)
+            if fault is not None:
+                wrong[OUTSIDE] += 1
+                seen[f"{method} {path}: {fault}"] += 1
             seen["operations"] += 1
             progress(share)
     return Measured(n, wrong, seen)
 
 
-def _keeps(house: Application, admin: Asker, known: dict[str, str], asked: tuple[str, str], cases: int) -> bool:
-    """Send requests to one operation; what breaks the document is printed, so that it can be sent again."""
+def _count_answers(house: Application, seen: Counter[str]) -> None:
+    """Count answers by their class: a row whose requests are all refused at the door says nothing of the document."""
+    answered = house.app.wsgi_app
+
+    def counting(environ: dict[str, Any], start: Any) -> Any:
+        def begun(status: str, *more: Any) -> Any:
+            seen["answers 401" if status.startswith("401") else f"answers {status[0]}xx"] += 1
+            return start(status, *more)
+
+        return answered(environ, begun)
+
+    house.app.wsgi_app = counting  # type: ignore[method-assign]  # as Flask's own documentation does
+
+
+def _fault(house: Application, admin: Asker, known: dict[str, str], asked: tuple[str, str], cases: int) -> str | None:
+    """Send requests to one operation. Say what breaks the document; it is printed whole, so that it can be sent again.
+
+    None where nothing does.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ask_much(house.app, admin, known, asked, cases)
-    except (AssertionError, BaseExceptionGroup):
+    except (AssertionError, BaseExceptionGroup) as error:
         traceback.print_exc(file=sys.stderr)
-        return False
-    return True
+        return told(error)
+    return None
 
 
-def _names(house: Application, admin: Asker) -> dict[str, str]:
-    """Records of every sort, and what they are called in addresses."""
-    house.secret(Role.AUDITOR, name="spare")
-    fault = {"failure_id": "f-1", "device": SERIALS[0], "code": "xid_79", "occurred_at": "2026-11-29T12:00:00Z"}
-    return {
-        "node": "node-a",
-        "ref": SERIALS[1],
-        "name": "tiny",
-        "failure": admin.post("/v1/failures", json=fault).json["items"][0]["failure"]["id"],
-        "quarantine_id": admin.get("/v1/quarantines").json["items"][0]["id"],
-        "token": admin.get("/v1/tokens").json["items"][0]["id"],
-        "file": "page.js",
-    }
+def told(error: BaseException) -> str:
+    """Name what went wrong in a few words."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(told(one) for one in error.exceptions))
+    return error.title if isinstance(error, Failure) else "error that is no problem document"

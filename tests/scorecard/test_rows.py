@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from registry.services import health
 from tests.bench.test_titan import SMALL
 from tests.project import ROOT
-from tests.scorecard import page, row_17_titan
+from tests.scorecard import page, row_13_documents, row_17_titan
 from tests.scorecard.__main__ import measure
 from tests.scorecard.ledger import Ledger
 from tests.scorecard.measured import Measured, NotRun, Progress, together
@@ -60,6 +61,16 @@ def test_a_row_holds_in_its_short_form(row: Row) -> None:
     assert measured.n >= n
     assert sum(measured.seen.values()) > 0
     assert sum(done) >= n
+
+
+def test_an_answer_outside_of_the_document_is_named_with_its_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "liveness", lambda: 1 // 0)
+    monkeypatch.setattr(row_13_documents, "operations", lambda: [("/health/live", "GET")])
+
+    measured = row_13_documents.run(1, 1, "sqlite", lambda _: None)
+
+    assert measured.wrong == {row_13_documents.OUTSIDE: 1}
+    assert measured.seen["GET /health/live: Server error"] == 1
 
 
 def test_all_seventeen_rows_are_there() -> None:

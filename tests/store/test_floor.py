@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from registry.store import floor as floors
 from registry.store.database import Database
 from registry.store.engines import WriterQueue
-from registry.store.floor import Floor, given_back, let_go
+from registry.store.floor import Floor, ahead, given_back, let_go
 
 STUCK_SECONDS = 20
 THREADS = 6
@@ -64,6 +64,54 @@ def test_they_get_it_in_the_order_in_which_they_ask(floor: Floor) -> None:
     assert is_free(floor)
 
 
+def test_who_only_asks_goes_first_but_not_for_ever(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floors, "ASKED_IN_A_ROW", 2)
+    order: list[str] = []
+
+    def come(name: str, *, asks: bool) -> None:
+        with floor.held(asks=asks):
+            order.append(name)
+
+    with ThreadPoolExecutor(THREADS) as pool, floor.held():
+        for name in ("tells 1", "tells 2", "asks 1", "asks 2", "asks 3", "asks 4"):
+            before = len(floor._waiting) + len(floor._asking)
+            pool.submit(come, name, asks=name.startswith("asks"))
+            wait_until(lambda there=before: len(floor._waiting) + len(floor._asking) > there)  # type: ignore[misc]
+
+    assert order == ["asks 1", "asks 2", "tells 1", "asks 3", "asks 4", "tells 2"]
+    assert is_free(floor)
+
+
+def test_who_keeps_others_waiting_by_a_lock_goes_before_all(floor: Floor) -> None:
+    order: list[str] = []
+    waits, is_locked = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with floor.held(), given_back() as place:
+            waits.set()
+            assert is_locked.wait(STUCK_SECONDS)
+            with ahead(place):
+                order.append("writes")
+
+    def come(name: str, *, asks: bool) -> None:
+        with floor.held(asks=asks):
+            order.append(name)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        writer = pool.submit(write)
+        assert waits.wait(STUCK_SECONDS)
+        with floor.held():
+            others = [pool.submit(come, "asks", asks=True), pool.submit(come, "tells", asks=False)]
+            wait_until(lambda: len(floor._waiting) == len(floor._asking) == 1)
+            is_locked.set()
+            wait_until(lambda: len(floor._urgent) == 1)
+        for one in (writer, *others):
+            one.result(STUCK_SECONDS)
+
+    assert order == ["writes", "asks", "tells"]
+    assert is_free(floor)
+
+
 def test_others_compute_while_one_waits_and_it_queues_up_again(floor: Floor) -> None:
     order: list[str] = []
     outside = threading.Event()
@@ -103,7 +151,7 @@ def test_it_is_given_back_by_whoever_fails(floor: Floor) -> None:
 
 def test_what_is_given_back_early_is_not_given_back_twice(floor: Floor) -> None:
     with floor.held():
-        assert let_go() is floor
+        assert let_go() is not None
         with ThreadPoolExecutor(1) as pool:
             has_it, may_end = threading.Event(), threading.Event()
             pool.submit(_hold, floor, has_it, may_end)

@@ -197,6 +197,22 @@ def test_a_filter_that_cannot_be_read_is_named(admin: Asker, noun: str, name: st
     assert [error["pointer"] for error in refused.json["errors"]] == [f"/{name}"]
 
 
+@pytest.mark.parametrize("noun", sorted(FILTERS))
+def test_what_no_field_can_be_is_refused_though_nothing_is_on_record(admin: Asker, noun: str) -> None:
+    junk = {name: "null" for name in FILTERS[noun] if name in FLAGS or is_time(name)}
+    junk |= dict.fromkeys(FILTERS[noun] & NUMBERS, "0.02")
+    junk |= dict.fromkeys(FILTERS[noun] & {"node"}, "¿")
+    # Nothing fits the first, so that no item is left to be asked for the second.
+    nobody = {"name": "nobody"} if "name" in FILTERS[noun] else {}
+
+    answers = {name: admin.get(f"/v1/{noun}", query_string={**nobody, name: text}) for name, text in junk.items()}
+
+    assert {name: answer.status_code for name, answer in answers.items()} == dict.fromkeys(junk, 422)
+    assert {name: [error["pointer"] for error in answer.json["errors"]] for name, answer in answers.items()} == {
+        name: [f"/{name}"] for name in junk
+    }
+
+
 @pytest.mark.parametrize(("noun", "name"), [(noun, name) for noun, words in WORDS.items() for name in words])
 def test_a_misspelt_word_is_refused_and_the_right_ones_are_named(admin: Asker, noun: str, name: str) -> None:
     refused = admin.get(f"/v1/{noun}", query_string={name: "opne"})

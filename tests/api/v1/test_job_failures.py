@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from api.schemas.document import shape_schema
+from api.schemas.job_failures import JOB_FAILURE
 from tests.api.conftest import Asker
 from tests.api.v1.fleet import SERIALS, admit
 from tests.clock import Clock
@@ -49,6 +51,15 @@ def test_the_same_again_answers_200_and_another_message_revises(operator: Asker)
     assert more.json["id"] == again.json["id"]
     shown = operator.get(f"/v1/job-failures/{more.json['id']}").json
     assert [one["revision"] for one in shown["history"]] == [1, 2]
+
+
+def test_a_list_may_be_as_short_as_the_document_says(operator: Asker) -> None:
+    answer = operator.post("/v1/job-failures", json=told(signals=[]))
+    refused = operator.post("/v1/job-failures", json=told(nodes=[]))
+
+    documented = shape_schema(JOB_FAILURE)["properties"]
+    assert (answer.status_code, documented["signals"]["minItems"]) == (201, 0)
+    assert (refused.status_code, documented["nodes"]["minItems"]) == (422, 1)
 
 
 def test_an_answer_is_replayed_under_its_key(operator: Asker) -> None:

@@ -45,6 +45,21 @@ def test_the_same_again_is_already_open(operator: Asker) -> None:
     assert (again.status_code, again.json["items"][0]["outcome"]) == (200, "already_open")
 
 
+@pytest.mark.parametrize("target", [UNSEEN, KNOWN, {"node": "node-a"}], ids=lambda target: next(iter(target)))
+def test_a_target_may_write_a_device_or_node_that_it_does_not_name_as_null(
+    operator: Asker, target: dict[str, Any]
+) -> None:
+    whole = {"device": None, "node": None, **target}
+
+    opened = open_(operator, whole)
+    again = open_(operator, target)
+    released = open_(operator, whole, path="/v1/quarantines/release")
+
+    assert opened.status_code == 201, opened.text
+    assert (again.status_code, again.json["items"][0]["outcome"]) == (200, "already_open")
+    assert (released.status_code, released.json["items"][0]["outcome"]) == (200, "released")
+
+
 def test_some_refused_hinder_nobody(operator: Asker) -> None:
     mixed = open_(operator, {"device": "nobody"}, UNSEEN)
 

@@ -52,6 +52,14 @@ def test_a_secret_is_in_the_first_answer_and_in_no_other(admin: Asker, operator:
     )
 
 
+@pytest.mark.parametrize("name", ["types", "causes", "profiles"])
+def test_a_list_of_words_has_no_hole(admin: Asker, name: str) -> None:
+    refused = admin.post("/v1/webhooks", json={"url": ADDRESS, name: ["*", None]})
+
+    assert (refused.status_code, refused.json["code"]) == (422, "invalid_field")
+    assert refused.json["errors"] == [{"pointer": f"/{name}/1", "detail": "must not be null"}]
+
+
 def test_rotation_shows_the_new_secret_once_and_both_keys(admin: Asker) -> None:
     made = subscribe(admin, algorithm="ed25519")
     path = f"/v1/webhooks/{made['id']}"
