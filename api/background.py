@@ -112,7 +112,8 @@ class Background:
         """Count where all nodes stand, and what the fleet has, if it is time and this process has the lease."""
         lease, now = self._lease, self._stands.clock()
         if lease is not None:
-            look = partial(capacity.look, self._stands.database, lease, policy=self._stands.policy, now=now)
+            policy, rest = self._stands.policy, self._stopping.wait
+            look = partial(capacity.look, self._stands.database, lease, policy=policy, now=now, rest=rest)
             self._try("look at the nodes", lambda: _discard(look()))
             keep = partial(fleet_count.keep_count, self._stands.database, lease, now=now)
             self._try("count of the fleet", lambda: _discard(keep()))

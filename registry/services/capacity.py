@@ -12,7 +12,7 @@ placed on no node (a board in a drawer, a machine given back) is not owned, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -35,28 +35,41 @@ NODES_MAX = 2000
 """Most nodes that one look judges, about a second's work. Of a larger fleet it takes every second, third … node,
 another part each time, and lets each stand for as many."""
 
-AT_ONCE = 200
-"""Nodes judged in one view of the records: a view must not be held open for long."""
+AT_ONCE = 50
+"""Nodes judged in one view of the records, a twentieth of a second: a view must not be held open for long."""
+
+REST_SECONDS = 0.2
+"""How long a look rests after each view: nobody waits for it, and all requests of its process wait while it computes."""
 
 _EARLY = timedelta(seconds=5)
 """By how much a look may come before its time, because who looks wakes up only now and then."""
 
 
-def look(db: Database, lease: Lease, *, policy: Policy, now: datetime) -> bool:
+def look(
+    db: Database, lease: Lease, *, policy: Policy, now: datetime, rest: Callable[[float], object] = lambda _: None
+) -> bool:
     """Look at the nodes if it is time, and keep what was seen; tell whether it was. Raises LeaseLost, StoreUnavailable.
 
-    The nodes are judged before the transaction begins: nobody who writes has to wait for it.
+    The nodes are judged before the transaction begins: nobody who writes has to wait for it. `rest` is asked to wait so
+    many seconds, now and then.
     """
     with db.read() as snapshot:
         if not _is_due(tallies.find_look(snapshot), now):
             return False
         names = tallies.list_owned(snapshot)
-    seen = survey(db, names, policy=policy, now=now)
+    seen = survey(db, names, policy=policy, now=now, rest=rest)
     under(db, lease, lambda: _keep(db, seen, now), now=now)
     return True
 
 
-def survey(db: Database, names: Sequence[str], *, policy: Policy, now: datetime) -> dict[tuple[str, Place], Capacity]:
+def survey(
+    db: Database,
+    names: Sequence[str],
+    *,
+    policy: Policy,
+    now: datetime,
+    rest: Callable[[float], object] = lambda _: None,
+) -> dict[tuple[str, Place], Capacity]:
     """Judge these nodes, or of very many a part, and return how many nodes and devices are where, by profile."""
     weight = max(1, -(-len(names) // NODES_MAX))
     part = names[int(now.timestamp()) // LOOK_SECONDS % weight :: weight]
@@ -66,6 +79,7 @@ def survey(db: Database, names: Sequence[str], *, policy: Policy, now: datetime)
             for profile, place, devices in _judge(snapshot, part[start : start + AT_ONCE], policy, now):
                 key = profile, place
                 found[key] = found.get(key, Capacity()).plus(Capacity(weight, weight * devices))
+        rest(REST_SECONDS)
     return found
 
 
