@@ -39,7 +39,7 @@ AT_ONCE = 50
 """Nodes judged in one view of the records, a twentieth of a second: a view must not be held open for long."""
 
 REST_SECONDS = 0.2
-"""How long a look rests after each view: nobody waits for it, and all requests of its process wait while it computes."""
+"""How long a look rests after each view: nobody waits for it, and all its process does waits while it computes."""
 
 _EARLY = timedelta(seconds=5)
 """By how much a look may come before its time, because who looks wakes up only now and then."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from registry.domain.actors import Actor
@@ -75,8 +76,12 @@ def apply_list(tx: Transaction, listing: Listing, policy: Policy) -> Applied:
 
 
 def _liveness(tx: Transaction, policy: Policy) -> Any:
-    """Tell of a time of last report whether a node that reported then is still there."""
+    """Tell of a time of last report whether a node that reported then is still there.
 
+    All units of a node have the same time, and it is looked up once what the service slept through since.
+    """
+
+    @cache
     def is_live(reported_at: datetime) -> bool:
         return not is_stale(silence(tx, reported_at, tx.now), policy)
 
