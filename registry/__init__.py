@@ -76,6 +76,7 @@ The words
     safe mode      an alarm stands: nobody is admitted until an administrator takes note of what is lost.
     backup         one moment of the records in one file; its manifest says beside it what it holds.
     floor          the right of one request in a process to compute; given back for every wait, and guards nothing.
+    relay          one thread that writes a row for each of those that wait for their turn to write one.
     lease          the right of one process to do what only one may do; it runs out by the database's clock.
     job            work on several nodes at once that stops with the first of them; it says itself how it fares.
     job failure    one failure of one job at one moment, however many ranks and times tell of it.
