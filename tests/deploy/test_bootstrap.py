@@ -110,7 +110,7 @@ def test_a_server_that_is_away_is_20_and_no_yes(host: Host) -> None:
         (Answer(200, {"report_id": "another"}), Answer(200, b"admit 0 - -\n")),
         (Answer(204, b""), Answer(200, b"admit 0 - -\n")),
     ],
-    ids=lambda answers: " ".join(f"{one.status}:{one.body!r:.24}" for one in answers),
+    ids=lambda answers: " ".join(f"{one.status}:{getattr(one.body, '__name__', one.body)!r:.24}" for one in answers),
 )
 def test_what_no_server_of_ours_says_is_20(host: Host, answers: tuple[Answer, ...]) -> None:
     with scripted(*answers) as server:

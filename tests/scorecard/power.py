@@ -51,22 +51,24 @@ class _Disk:
 
     kept: dict[str, bytearray]
     pending: dict[str, list[Act]] = field(default_factory=lambda: {DATABASE: [], LOG: []})
-    syncing: dict[int, int] = field(default_factory=dict)
+    syncing: dict[str, dict[int, int]] = field(default_factory=lambda: {DATABASE: {}, LOG: {}})
 
     def do(self, act: Act) -> None:
         """Follow one act."""
         if act.file not in self.pending:
             return
-        pending = self.pending[act.file]
+        pending, syncing = self.pending[act.file], self.syncing[act.file]
         if act.what == "sync begun":
-            self.syncing[act.number] = len(pending)
+            syncing[act.number] = len(pending)
         elif act.what == "sync":
             # What was written while it ran may have missed it.
-            count = self.syncing.pop(act.number)
+            count = syncing.pop(act.number)
             for one in pending[:count]:
                 apply(self.kept[act.file], one)
             del pending[:count]
-            self.syncing = {number: max(0, at - count) for number, at in self.syncing.items()}
+            # Another sync of the same file that runs beside has only to wait for the rest.
+            for number, at in syncing.items():
+                syncing[number] = max(0, at - count)
         else:
             pending.append(act)
 
