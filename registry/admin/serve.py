@@ -97,7 +97,13 @@ Examples:
 )
 @click.option("--bind", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT", help="Where to listen.")
 @click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes that answer.")
-@click.option("--threads", type=click.IntRange(1, 64), default=4, show_default=True, help="Requests at once in each.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Writing requests at once in each; twice as many ask.",
+)
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, PEM.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its key, PEM.")
 def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: str | None) -> None:

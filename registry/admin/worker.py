@@ -41,6 +41,10 @@ SHOWN_LENGTH = 200
 PAUSE_SECONDS = 0.1
 """How long to let connections end when there are too many to take another."""
 
+ASKERS_EACH = 2
+"""Threads for those that only ask, for each thread of those that tell: some ask for much, and must not keep a probe
+waiting."""
+
 SIGN_OF_LIFE_SECONDS = 1.0
 """How often the arbiter is shown that this process is alive, and looked at in turn; it waits for thirty of these."""
 
@@ -118,7 +122,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
         All that tell may wait for one another and for the disk. Who asks waits for neither, and a probe that got no
         thread would have this server ended because its disk is slow.
         """
-        self.askers = ThreadPoolExecutor(self.cfg.threads, "asker")
+        self.askers = ThreadPoolExecutor(ASKERS_EACH * self.cfg.threads, "asker")
         return ThreadPoolExecutor(self.cfg.threads, "teller")
 
     def enqueue_req(self, conn: PatientConnection) -> None:

@@ -157,6 +157,8 @@ def _make_durable_and_impatient(connection: psycopg.Connection[Any]) -> None:
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     )
+    # What is one statement by itself names no level, and is not begun as something that writes.
+    connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE")
     # A little less than for the statement, so that the error says that it was a lock.
     connection.execute(f"SET lock_timeout = {BUSY_MILLISECONDS * 9 // 10}")
     connection.execute(f"SET statement_timeout = {BUSY_MILLISECONDS}")

@@ -7,8 +7,7 @@ waiting. So a request takes the floor, computes in one go, and gives it back whe
 Who only asks goes before who tells: an answer takes a fraction of a report, and somebody waits for it.
 
 The floor is a matter of speed alone: nothing is guarded by it, and who keeps it too long loses it to the next.
-Nobody can be stuck for it either, because nobody waits for it who keeps others waiting: it is given back before the
-wait for a lock, and waited for again when that lock is free.
+Nobody can be stuck for it either: it is given back before the wait for a lock, and whoever got the lock has it next.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Floor:
             if self._holder is None:
                 self._hand_on()
         # Each looks now and then whether the holder has had its time; all at once would only wake one another.
-        while not mine.gate.acquire(timeout=FLOOR_SECONDS * max(1, len(self._waiting))):
+        while not mine.gate.acquire(timeout=FLOOR_SECONDS * (1 if is_urgent else max(1, len(self._waiting)))):
             with self._mutex:
                 if self._holder is not None and time.monotonic() - self._holder.since >= FLOOR_SECONDS:
                     self._hand_on()

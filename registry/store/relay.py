@@ -66,14 +66,22 @@ class Relay(Generic[T, R]):
 
     def _await(self, mine: _Load[T, R]) -> None:
         with given_back():
-            if mine.woken.wait(3 * BUSY_MILLISECONDS / 1000):
+            if mine.woken.wait(BUSY_MILLISECONDS / 1000):
                 return
-        with self._mutex:
-            if mine.woken.is_set():
-                return  # at the last moment: who is to lead must
-            if mine in self._waiting:
-                self._waiting.remove(mine)
+            if self._withdraw(mine):
+                raise StoreUnavailable("the database is busy: other writers of this process do not finish")
+            # It is being done, or this thread was told to lead at the last moment.
+            if mine.woken.wait(2 * BUSY_MILLISECONDS / 1000):
+                return
         raise StoreUnavailable("a writer of this process does not finish: whether this was done is not known yet")
+
+    def _withdraw(self, mine: _Load[T, R]) -> bool:
+        """Leave the line, if nobody has begun with this and it is not this thread's turn to lead."""
+        with self._mutex:
+            if mine.woken.is_set() or mine not in self._waiting:
+                return False
+            self._waiting.remove(mine)
+            return True
 
     def _lead(self, mine: _Load[T, R], transaction: Callable[[], AbstractContextManager[Transaction]]) -> None:
         """Do all that wait when the transaction has begun, this thread's own among them; then let the next one lead."""

@@ -34,7 +34,9 @@ def bring_over(connection: Any, queue: WriterQueue) -> bool:
     _, written, done = _checkpoint(connection, "NOOP")
     if written - done < PAGES:
         return False
-    _checkpoint(connection, "PASSIVE")
+    _, written, done = _checkpoint(connection, "PASSIVE")
+    if written - done >= PAGES:
+        return False  # somebody still reads what was there before: no writer has to wait for nothing
     with queue.turn(), _impatient(connection):
         was_busy, _, _ = _checkpoint(connection, "RESTART")
     return not was_busy

@@ -114,7 +114,7 @@ def test_hours_ahead_no_pass_counts_and_the_reason_is_told_and_what_fails_is_hel
     machine.ahead(HOURS)
     running.start()
     running.until(lambda: FROM_FUTURE in running.log.read_text())
-    assert running.decision()["codes"] == ["passes_insufficient"]
+    running.until(lambda: running.decision().get("codes") == ["passes_insufficient"])
     assert running.decision()["decision"]["passes"]["have"] == 0
 
     machine.log_xid(1, 79)

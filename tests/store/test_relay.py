@@ -99,8 +99,9 @@ def test_who_is_to_lead_as_its_patience_ends_leads(
     relay._is_led = True  # somebody is at it
 
     def too_long(event: threading.Event, timeout: float | None = None) -> bool:
+        was_woken = event.is_set()
         event.set()  # at the very moment the other one ends
-        return False
+        return was_woken
 
     with monkeypatch.context() as patch:
         patch.setattr(relays.threading.Event, "wait", too_long)
@@ -120,13 +121,34 @@ def test_who_waits_too_long_is_told_and_the_next_do_not_wait(
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(relay.bring, 1, lambda: db.touch(now))
         assert work.begun.wait(STUCK_SECONDS)
-        with pytest.raises(StoreUnavailable, match="does not finish"):
+        with pytest.raises(StoreUnavailable, match="other writers of this process do not finish"):
             relay.bring(2, lambda: db.touch(now))
         work.may_go.set()
         assert first.result(STUCK_SECONDS) == 10
 
     assert relay.bring(3, lambda: db.touch(now)) == 30
     assert kept(db) == [1, 3]
+
+
+@only_sqlite
+def test_whose_item_is_being_done_waits_longer_and_is_told_that_nobody_knows(
+    db: Database, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay: Relay[int, int] = Relay(lambda _tx, items: [item * 10 for item in items])
+    relay._is_led = True  # somebody is at it
+    waits: list[float | None] = []
+
+    def taken(_event: threading.Event, timeout: float | None = None) -> bool:
+        relay._take_all()
+        waits.append(timeout)
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(relays.threading.Event, "wait", taken)
+        with pytest.raises(StoreUnavailable, match="not known yet"):
+            relay.bring(1, lambda: db.touch(now))
+
+    assert waits == [relays.BUSY_MILLISECONDS / 1000, 2 * relays.BUSY_MILLISECONDS / 1000]
 
 
 def test_a_move_is_never_a_part_of_what_must_be_durable(db: Database, now: datetime) -> None:

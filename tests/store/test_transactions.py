@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from registry.domain.events import Draft, EventType
 from registry.store import engines
 from registry.store.database import Database, Duplicate, from_micros, new_id, open_database, sqlite_gate, to_micros
 from registry.store.history import page_events
-from registry.store.snapshots import Snapshot
+from registry.store.snapshots import Snapshot, Transaction
 from registry.store.verifying import verify_chain
 from tests.store.drafts import ALICE, make_draft
 
@@ -404,6 +405,23 @@ def test_a_stricter_default_of_the_server_does_not_make_a_writer_look_back(db: D
         list(pool.map(append, range(4)))
     with db.read() as snapshot:
         assert verify_chain(snapshot).entries == 40
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(
+    "default", ["default_transaction_read_only = on", "default_transaction_isolation = 'serializable'"]
+)
+def test_what_moves_in_one_statement_is_written_whatever_the_servers_defaults_are(
+    db: Database, now: datetime, default: str
+) -> None:
+    with psycopg.connect(db.url, autocommit=True) as other:
+        other.execute(f"ALTER DATABASE {other.info.dbname} SET {default}")
+
+    def work(tx: Transaction, items: Sequence[int]) -> list[str]:
+        tx.execute("INSERT INTO outage (from_at, to_at) VALUES (?, ?)", (0, items[0]))
+        return [str(tx.one("SHOW transaction_isolation"))]
+
+    assert db.move(7, work, now) == "('read committed',)"
 
 
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
