@@ -57,13 +57,15 @@ class Background:
         self._lease: Lease | None = None
         self._stopping = threading.Event()
         self._courier = Courier(stands.database, stands.settings, stands.pepper, clock=stands.clock)
-        self._threads = (
+        self._threads = [
             threading.Thread(target=self._run, name="pratique-background", daemon=True),
             self._thread("pratique-checkpoints", self.keep_checkpoints, self._rest),
             self._thread("pratique-capacity", self.look_at_nodes, self._rest),
             self._thread("pratique-courier", self.bring_messages, lambda: self._courier.wait(MESSAGES_SECONDS)),
-            self._thread("pratique-log", self.bring_over, lambda: self._stopping.wait(BRING_OVER_SECONDS)),
-        )
+        ]
+        if stands.database.path is not None:
+            rest = partial(self._stopping.wait, BRING_OVER_SECONDS)
+            self._threads.append(self._thread("pratique-log", self.bring_over, rest))
 
     def start(self) -> None:
         """Begin; the first sign of life comes at once."""

@@ -11,14 +11,13 @@ import base64
 import binascii
 import hashlib
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from flask import Response, request
 
 from api.answers import answer
-from api.schemas.fields import NODE_NAME
+from api.schemas.fields import NODE_NAME_MUST, is_node_name
 from api.text import ID_LENGTH, TEXT_LENGTH, pointer, whole_number, why_not_text
 from registry.domain.canonical import INT_LIMIT
 from registry.domain.errors import FieldError, InvalidField
@@ -36,7 +35,6 @@ PAGING = frozenset({"limit", "cursor", "order"})
 WRITTEN = frozenset({"reason", "message", "release_reason", "resolve_reason", "maintenance_reason"})
 """Fields that people wrote: asked for to the letter, and longer than an id."""
 
-_NODE = re.compile(NODE_NAME)
 _LONGEST = {"cursor": CURSOR_LENGTH, **dict.fromkeys(WRITTEN, TEXT_LENGTH)}
 
 
@@ -64,8 +62,8 @@ def _why_not(name: str, values: list[str], known: Collection[str]) -> str | None
         return "is longer than any that this service makes; take it from `next`"
     if not values[0]:
         return "is empty; leave it out"
-    if name == "node" and not _NODE.match(values[0]):
-        return "must be 1 to 253 of the characters A-Z a-z 0-9 . _ -"
+    if name == "node" and not is_node_name(values[0]):
+        return f"must be {NODE_NAME_MUST}"
     return why_not_text(values[0], _LONGEST.get(name, ID_LENGTH), is_prose=name in WRITTEN)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -12,6 +13,17 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS = 30.0
 """How long the threads may take until all of them are ready."""
+
+STUCK_SECONDS = 20
+"""Whoever is not there by then is stuck."""
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Return when it is so. Raises AssertionError when it is not before long."""
+    deadline = time.monotonic() + STUCK_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def together(*works: Callable[[], T]) -> list[T]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -18,6 +19,11 @@ JsonSchema = dict[str, Any]
 
 NODE_NAME = r"[A-Za-z0-9._-]{1,253}\Z"
 """What a node may be called: what a host name or a Kubernetes node name can be."""
+
+NODE_NAME_MUST = "1 to 253 of the characters A-Z a-z 0-9 . _ -"
+"""The same in words, to follow "must be"."""
+
+_NODE = re.compile(NODE_NAME)
 
 _CONTROL = rf"\u0000-\u001f\u007f-\u009f{TURNING}"
 PLAIN = rf"^[^{_CONTROL}]*[^\s{_CONTROL}][^{_CONTROL}]*$"
@@ -192,9 +198,14 @@ class Evidence(OwnField):
             raise ValidationError(str(error)) from None
 
 
+def is_node_name(text: str) -> bool:
+    """Whether any report could name its node like this."""
+    return _NODE.match(text) is not None
+
+
 def node_name(*, required: bool = False) -> Text:
     """Return a field for a node's name."""
-    return Text(253, required=required, pattern=NODE_NAME, must="1 to 253 of the characters A-Z a-z 0-9 . _ -")
+    return Text(253, required=required, pattern=NODE_NAME, must=NODE_NAME_MUST)
 
 
 def reason(*, required: bool = True) -> Text:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ from marshmallow import ValidationError, validates_schema
 
 from api.schemas.fields import (
     NODE_NAME,
+    NODE_NAME_MUST,
     Flag,
     JsonSchema,
     Moment,
@@ -20,6 +20,7 @@ from api.schemas.fields import (
     Text,
     Whole,
     Word,
+    is_node_name,
     many,
 )
 from api.text import TEXT_LENGTH
@@ -32,7 +33,6 @@ DEVICES_MAX = 262_144
 STEP_MAX = 10**15
 """Tokens of the largest known training are some 10^13."""
 
-_NODE = re.compile(NODE_NAME)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -49,9 +49,9 @@ class NodeNames(OwnField):
         if not isinstance(value, list) or not 0 < len(value) <= NODES_MAX:
             raise ValidationError(f"must be a list of 1 to {NODES_MAX}")
         wrong = {
-            at: ["must be 1 to 253 of the characters A-Z a-z 0-9 . _ -"]
+            at: [f"must be {NODE_NAME_MUST}"]
             for at, name in enumerate(value)
-            if not isinstance(name, str) or not _NODE.fullmatch(name)
+            if not isinstance(name, str) or not is_node_name(name)
         }
         if wrong:
             raise ValidationError(wrong)

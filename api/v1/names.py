@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import re
-
-from api.schemas.fields import NODE_NAME
+from api.schemas.fields import NODE_NAME_MUST, is_node_name
 from registry.domain.errors import FieldError, InvalidField
-
-_NODE = re.compile(NODE_NAME)
 
 
 def check_node(node: str) -> None:
     """Raise InvalidField for an address whose node no report could ever name."""
-    if _NODE.fullmatch(node) is None:
-        must = "must be 1 to 253 of the characters A-Z a-z 0-9 . _ -"
+    if not is_node_name(node):
+        must = f"must be {NODE_NAME_MUST}"
         raise InvalidField(f"the node in the address {must}", errors=(FieldError("/node", must),))

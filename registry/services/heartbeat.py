@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from registry.domain.admission import NodeFacts
 from registry.domain.condition_words import is_same_news
 from registry.domain.glance import Glance
 from registry.domain.naming import has_counted
@@ -25,7 +26,7 @@ from registry.services.failures import is_told
 from registry.services.receipts import PassAnswer
 from registry.services.settled import is_log_failing
 from registry.store import nodes
-from registry.store.database import Database, Overtaken, Snapshot
+from registry.store.database import Database, Snapshot
 from registry.store.nodes import NodeState
 from registry.store.summaries import Known, find_known
 
@@ -41,37 +42,40 @@ class Heard:
     is_known: bool = False
 
 
+Judged = tuple[Heard, NodeState | None]
+"""What came of a report, and the row of its node, moved on where there is an answer."""
+
+
 def accept_unchanged(db: Database, seen: Glance, *, policy: Policy, now: datetime) -> Heard:
     """Take in a report that says what the last one said; any other changes nothing and gets no answer.
 
     All is thought out in one view, which hinders nobody; then the row is written, unless somebody else wrote it
     meanwhile. The decision is of a moment within this request.
     """
-    judged = db.look(lambda snapshot: _judge(snapshot, seen, policy, now, is_alone=True))
+    # Faults are looked up one by one, and for what is not plain there is more to be read.
+    judged = None if seen.report.failures else db.look(lambda snapshot: _judge_plainly(snapshot, seen, policy, now))
     if judged is None:
         with db.read() as snapshot:
-            judged = _judge(snapshot, seen, policy, now, is_alone=False)
-    heard, state = judged or (Heard(), None)
+            judged = _judge(snapshot, find_known(snapshot, seen.report.node), seen, policy, now)
+    heard, state = judged
     if state is None or heard.answer is None:
         return heard
-    try:
-        is_saved = db.move(nodes.heartbeat_of(state), nodes.save_heartbeats, now)
-    except Overtaken:
-        is_saved = False
+    is_saved = db.move(nodes.heartbeat_of(state), nodes.save_heartbeats, now)
     return heard if is_saved else replace(heard, answer=None)  # the full way sees what the others did
 
 
-def _judge(
-    snapshot: Snapshot, seen: Glance, policy: Policy, now: datetime, *, is_alone: bool
-) -> tuple[Heard, NodeState | None] | None:
-    """Judge the report by what is known of its node, and move that on. Alone, one statement must be enough, or None."""
-    report = seen.report
-    known = find_known(snapshot, report.node)
+def _judge_plainly(snapshot: Snapshot, seen: Glance, policy: Policy, now: datetime) -> Judged | None:
+    """Judge on one statement, where that is enough, which it is for nearly every node; else None."""
+    known = find_known(snapshot, seen.report.node)
+    is_enough = known is None or known.summary.is_plain
+    return _judge(snapshot, known, seen, policy, now) if is_enough else None
+
+
+def _judge(snapshot: Snapshot, known: Known | None, seen: Glance, policy: Policy, now: datetime) -> Judged:
+    """Judge the report by what is known of its node, and move that on."""
     if known is None:
         return Heard(), None
-    if is_alone and (report.failures or not known.summary.is_plain):
-        return None
-    state = known.state
+    report, state = seen.report, known.state
     covers = covered(state, seen)
     is_known = is_known_list(state, seen, covers) and is_known_firmware(state, seen, covers)
     is_same = _is_same(state, seen, covers, policy) and _is_told(snapshot, report, now)
@@ -112,13 +116,8 @@ def _move_on(
     """Count the round, if that takes no event, and answer. A hold, a reset or a pass that counts needs the full way."""
     state, placed = known.state, known.placed
     facts = facts_on(snapshot, seen.report.node, known.summary, policy=policy, now=now)
-    if facts.holds or facts.withheld or facts.conflicts:
+    if _is_disturbed(facts, state, policy):
         return None
-    if (
-        is_stale(facts.silence_seconds, policy)
-        or effective_have(state.have, facts.silence_seconds, policy) < state.have
-    ):
-        return None  # other lists may have been matched meanwhile as if this node were gone
     report = seen.report
     heated = heat.unchanged(state, seen, covers, policy, now)
     if heated is None:
@@ -151,13 +150,17 @@ def _move_on(
         facts, silence_seconds=0.0, checks=state.checks, have=state.have, last_counted_start=state.counted_start
     )
     decision = decide_on(snapshot, facts, policy=policy, now=now)
-    return {
-        "report_id": report.report_id,
-        "replayed": False,
-        "pass": told.to_json(),
-        "admission": decision.to_json(),
-        "warnings": [{"code": one.code, "message": one.message} for one in (*report.warnings, *runs.notices_on(seen))],
-    }
+    return receipts.answer(report, told, decision, runs.notices_on(seen))
+
+
+def _is_disturbed(facts: NodeFacts, state: NodeState, policy: Policy) -> bool:
+    """Whether something else than its reports concerns the node, or it was silent for long.
+
+    Other lists may then have been matched meanwhile as if it were gone.
+    """
+    silent = facts.silence_seconds
+    was_away = is_stale(silent, policy) or effective_have(state.have, silent, policy) < state.have
+    return was_away or bool(facts.holds or facts.withheld or facts.conflicts)
 
 
 def derived_before(state: NodeState, covers: frozenset[str]) -> tuple[CheckResult, ...]:

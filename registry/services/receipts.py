@@ -8,12 +8,14 @@ path that every report takes.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from registry.domain.decision import Decision
 from registry.domain.errors import ReportIdReused
 from registry.domain.passes import Because, Verdict
-from registry.domain.reports import Report
+from registry.domain.reports import Notice, Report
 
 _HASH = 22
 
@@ -43,6 +45,19 @@ class PassAnswer:
             "have": self.have,
             "need": self.need,
         }
+
+
+def answer(
+    report: Report, told: PassAnswer, decision: Decision, notices: Iterable[Notice], *, replayed: bool = False
+) -> dict[str, Any]:
+    """Give the answer to a report; `notices` are warnings beside those of the report's reader."""
+    return {
+        "report_id": report.report_id,
+        "replayed": replayed,
+        "pass": told.to_json(),
+        "admission": decision.to_json(),
+        "warnings": [{"code": one.code, "message": one.message} for one in (*report.warnings, *notices)],
+    }
 
 
 def find(receipts: str, report: Report) -> PassAnswer | None:

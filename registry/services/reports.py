@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -113,18 +113,12 @@ def answer(
     policy: Policy,
     *,
     replayed: bool = False,
-    notices: list[Notice] | None = None,
+    notices: Sequence[Notice] = (),
 ) -> dict[str, Any]:
     """Give the answer to a report, with the decision of this moment."""
     tx.flush()
     decision = decide_in(tx, report.node, policy=policy, now=tx.now)
-    return {
-        "report_id": report.report_id,
-        "replayed": replayed,
-        "pass": told.to_json(),
-        "admission": decision.to_json(),
-        "warnings": [{"code": one.code, "message": one.message} for one in (*report.warnings, *(notices or ()))],
-    }
+    return receipts.answer(report, told, decision, notices, replayed=replayed)
 
 
 def _is_late(arrival: Arrival, report: Report) -> bool:

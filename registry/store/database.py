@@ -91,7 +91,7 @@ class Database:
 
     def read(self) -> AbstractContextManager[Snapshot]:
         """One consistent view for as long as the block lasts; inside a `write` of this thread, that one's view."""
-        current: Snapshot | None = getattr(self._running, "current", None)
+        current = self._current
         if current is not None:
             return nullcontext(current)
         return self._span(self._durable, "read", lambda connection: Snapshot(self.engine, connection))
@@ -101,7 +101,7 @@ class Database:
 
         `at` must not ask two: they would see two moments. Inside a `read` or `write` of this thread, that one is asked.
         """
-        current: Snapshot | None = getattr(self._running, "current", None)
+        current = self._current
         if current is not None:
             return at(current)
         return self._durable.look(lambda connection: at(Snapshot(self.engine, connection)))
@@ -123,11 +123,10 @@ class Database:
         On PostgreSQL it runs beside a `write`, in one view of its own: lock the row you change. Raises Overtaken when
         that row was changed since the view began. Inside a `write` it joins that one.
         """
-        current = getattr(self._running, "current", None)
+        current = self._current
         if isinstance(current, Transaction):
             return nullcontext(current)
-        make = lambda c: Transaction(self.engine, c, now, is_relaxed=True)  # noqa: E731 - said where it is used
-        return self._join() or self._span(self._relaxed, "touch", make)
+        return self._join() or self._span(self._relaxed, "touch", self._relaxed_at(now))
 
     def bring_over(self) -> bool:
         """Bring what was written beside the SQLite file into it, if it is much; True if that was done to the end.
@@ -144,16 +143,25 @@ class Database:
         Raises what `touch` and `work` raise, and AssertionError inside a `read` or `write`: what is done here may be
         lost at power loss.
         """
-        if getattr(self._running, "current", None) is not None:
+        if self._current is not None:
             raise AssertionError("a move cannot be a part of something else")
         if self.path is None:  # there it is one statement beside all others, which says itself that it may be lost
-            make = lambda c: Transaction(self.engine, c, now, is_relaxed=True)  # noqa: E731
+            make = self._relaxed_at(now)
             return self._durable.look(lambda connection: work(make(connection), [item])[0])
         relay: Relay[T, R] = self._relays.setdefault(work, Relay(work))
         return relay.bring(item, lambda: self.touch(now))
 
+    @property
+    def _current(self) -> Snapshot | None:
+        """What this thread is in."""
+        return getattr(self._running, "current", None)
+
+    def _relaxed_at(self, now: datetime) -> Callable[[Any], Transaction]:
+        """Give what makes a transaction that may be lost at power loss of a connection."""
+        return lambda connection: Transaction(self.engine, connection, now, is_relaxed=True)
+
     def _join(self) -> AbstractContextManager[Transaction] | None:
-        current = getattr(self._running, "current", None)
+        current = self._current
         if current is None:
             return None
         if isinstance(current, Transaction) and not current.is_relaxed:

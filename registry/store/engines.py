@@ -154,16 +154,17 @@ def _make_durable_and_impatient(connection: psycopg.Connection[Any]) -> None:
     them, while its kernel goes on answering for it: nobody can tell that from a long statement. What asks waits then
     until the process goes on or is ended.
     """
-    connection.execute(
-        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    settings = (
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
+        # What is one statement by itself names no level, and is not begun as something that writes.
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE",
+        # A little less than for the statement, so that the error says that it was a lock.
+        f"SET lock_timeout = {BUSY_MILLISECONDS * 9 // 10}",
+        f"SET statement_timeout = {BUSY_MILLISECONDS}",
+        f"SET idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}",
+        f"SET random_page_cost = {RANDOM_PAGE_COST}",
     )
-    # What is one statement by itself names no level, and is not begun as something that writes.
-    connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE")
-    # A little less than for the statement, so that the error says that it was a lock.
-    connection.execute(f"SET lock_timeout = {BUSY_MILLISECONDS * 9 // 10}")
-    connection.execute(f"SET statement_timeout = {BUSY_MILLISECONDS}")
-    connection.execute(f"SET random_page_cost = {RANDOM_PAGE_COST}")
-    connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}")
+    run(connection, "; ".join(settings))  # in one trip
 
 
 def _refuse_reading_only(connection: Any) -> None:

@@ -158,7 +158,7 @@ def find_known(snapshot: Snapshot, name: str) -> Known | None:
     if summary.retired_at is not None:
         return None
     placed: dict[str, list[str]] = {}
-    for one in sorted((row[_ON_NODE] or "").split(",")) if row[_ON_NODE] else ():
+    for one in sorted(row[_ON_NODE].split(",")) if row[_ON_NODE] else ():
         kind, _, device_id = one.partition(" ")
         placed.setdefault(kind, []).append(device_id)
     return Known(summary, read_state(row[:_ON_NODE]), placed)

@@ -8,15 +8,11 @@ brought over while the others go on writing, and only what came meanwhile when t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from registry.store.engines import BUSY_MILLISECONDS, DRIVER_ERRORS, translate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from registry.store.engines import WriterQueue
+from registry.store.engines import BUSY_MILLISECONDS, DRIVER_ERRORS, WriterQueue, translate
 
 PAGES = 4_000
 """How much lies beside the file before it is brought over, 16 MB: pages that many wrote are brought over once."""

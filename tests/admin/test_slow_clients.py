@@ -28,7 +28,7 @@ from registry.admin.patience import PatientReader
 pytestmark = pytest.mark.slow
 
 SLOW = 60
-"""More than the server has threads: two processes of eight."""
+"""More than the server has threads: two processes of four, and of eight for those that only ask."""
 
 BEGUN = (
     b"",

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from registry.domain.reports import DeviceEntry
 from registry.store.snapshots import Snapshot
 from tests.fleet import Fleet, efa, gpu
 
@@ -34,12 +35,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], i
     return count
 
 
-def bring_up(fleet: Fleet, node: str, count: int, first: int) -> list[object]:
+def bring_up(fleet: Fleet, node: str, count: int, first: int) -> list[DeviceEntry]:
     devices = [*(gpu(first + at, at=at) for at in range(count)), *(efa(first + at, at=at) for at in range(count))]
     for _ in range(3):
         fleet.report(node, devices)
         fleet.clock.advance(31)
-    return devices  # type: ignore[return-value]
+    return devices
 
 
 def test_an_admission_asks_once(fleet: Fleet, asked: Callable[[Callable[[], object]], int]) -> None:
@@ -53,7 +54,7 @@ def test_a_report_that_says_the_same_asks_once_and_writes_once(
 ) -> None:
     devices = bring_up(fleet, "node-a", 4, 100)
 
-    assert asked(lambda: fleet.report("node-a", devices)) == 2  # type: ignore[arg-type]
+    assert asked(lambda: fleet.report("node-a", devices)) == 2
 
 
 def test_a_report_with_news_of_one_device_asks_no_more_for_more_devices(
@@ -62,7 +63,7 @@ def test_a_report_with_news_of_one_device_asks_no_more_for_more_devices(
     counts = []
     for node, count in (("node-a", DEVICES[0]), ("node-b", DEVICES[1])):
         devices = bring_up(fleet, node, count, 100 + 50 * len(counts))
-        changed = [replace(devices[0], asset_tag="rack-9"), *devices[1:]]  # type: ignore[type-var]
-        counts.append(asked(lambda: fleet.report(node, changed)))  # type: ignore[arg-type]  # noqa: B023
+        changed = [replace(devices[0], asset_tag="rack-9"), *devices[1:]]
+        counts.append(asked(lambda: fleet.report(node, changed)))  # noqa: B023
 
     assert counts[1] - counts[0] < DEVICES[1] - DEVICES[0]

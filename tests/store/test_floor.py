@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +17,8 @@ from registry.store import floor as floors
 from registry.store.database import Database
 from registry.store.engines import WriterQueue
 from registry.store.floor import Floor, ahead, given_back, let_go
+from tests.racing import STUCK_SECONDS, wait_until
 
-STUCK_SECONDS = 20
 THREADS = 6
 
 
@@ -33,13 +32,6 @@ def floor(monkeypatch: pytest.MonkeyPatch) -> Floor:
 def is_free(floor: Floor) -> bool:
     """Tell whether another thread gets it at once."""
     return floor._holder is None and not floor._waiting
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + STUCK_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def wait_for(floor: Floor, waiting: int) -> None:

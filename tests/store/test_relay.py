@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
@@ -15,12 +14,12 @@ from registry.domain.errors import InvalidField, StoreUnavailable
 from registry.store import relay as relays
 from registry.store.database import Database, Transaction
 from registry.store.relay import Relay
+from tests.racing import STUCK_SECONDS, wait_until
 
 only_sqlite = pytest.mark.parametrize("engine", ["sqlite"])
 """The other engine lets all write at once, and needs no relay."""
 
 THREADS = 6
-STUCK_SECONDS = 20
 
 
 class Work:
@@ -57,11 +56,18 @@ def bring_all(db: Database, now: datetime, work: Work) -> dict[int, Future[int]]
     return futures
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + STUCK_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+def led() -> Relay[int, int]:
+    """A relay at which somebody is at work."""
+    relay: Relay[int, int] = Relay(lambda _tx, items: [item * 10 for item in items])
+    relay._is_led = True
+    return relay
+
+
+def bring_while(wait: Callable[..., bool], relay: Relay[int, int], db: Database, now: datetime) -> int:
+    """Bring an item to a relay, with this in the place of every wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Event, "wait", wait)
+        return relay.bring(1, lambda: db.touch(now))
 
 
 def kept(db: Database) -> list[int]:
@@ -92,21 +98,15 @@ def test_what_one_brought_and_nobody_can_keep_costs_only_that_one(db: Database, 
 
 
 @only_sqlite
-def test_who_is_to_lead_as_its_patience_ends_leads(
-    db: Database, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    relay: Relay[int, int] = Relay(lambda _tx, items: [item * 10 for item in items])
-    relay._is_led = True  # somebody is at it
+def test_who_is_to_lead_as_its_patience_ends_leads(db: Database, now: datetime) -> None:
+    relay = led()
 
     def too_long(event: threading.Event, timeout: float | None = None) -> bool:
         was_woken = event.is_set()
         event.set()  # at the very moment the other one ends
         return was_woken
 
-    with monkeypatch.context() as patch:
-        patch.setattr(relays.threading.Event, "wait", too_long)
-        assert relay.bring(1, lambda: db.touch(now)) == 10
-
+    assert bring_while(too_long, relay, db, now) == 10
     assert not relay._is_led
 
 
@@ -131,11 +131,8 @@ def test_who_waits_too_long_is_told_and_the_next_do_not_wait(
 
 
 @only_sqlite
-def test_whose_item_is_being_done_waits_longer_and_is_told_that_nobody_knows(
-    db: Database, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    relay: Relay[int, int] = Relay(lambda _tx, items: [item * 10 for item in items])
-    relay._is_led = True  # somebody is at it
+def test_whose_item_is_being_done_waits_longer_and_is_told_that_nobody_knows(db: Database, now: datetime) -> None:
+    relay = led()
     waits: list[float | None] = []
 
     def taken(_event: threading.Event, timeout: float | None = None) -> bool:
@@ -143,10 +140,8 @@ def test_whose_item_is_being_done_waits_longer_and_is_told_that_nobody_knows(
         waits.append(timeout)
         return False
 
-    with monkeypatch.context() as patch:
-        patch.setattr(relays.threading.Event, "wait", taken)
-        with pytest.raises(StoreUnavailable, match="not known yet"):
-            relay.bring(1, lambda: db.touch(now))
+    with pytest.raises(StoreUnavailable, match="not known yet"):
+        bring_while(taken, relay, db, now)
 
     assert waits == [relays.BUSY_MILLISECONDS / 1000, 2 * relays.BUSY_MILLISECONDS / 1000]
 

@@ -12,6 +12,7 @@ import pytest
 from registry.store import write_ahead
 from registry.store.database import Database
 from registry.store.engines import sqlite
+from tests.racing import together
 
 only_sqlite = pytest.mark.parametrize("engine", ["sqlite"])
 
@@ -63,9 +64,9 @@ def test_a_reader_that_goes_on_is_not_waited_for_and_sees_what_it_saw(db: Databa
     write_some(db, now, 1)
     with db.read() as snapshot:
         assert snapshot.one("SELECT COUNT(*) FROM outage") == (20,)
-        write_some_elsewhere(db, now)
+        together(lambda: write_some(db, now, 1_000))
         begun = time.monotonic()
-        in_thread(db.bring_over)
+        together(db.bring_over)
         waited = time.monotonic() - begun
         assert snapshot.one("SELECT COUNT(*) FROM outage") == (20,)
 
@@ -82,7 +83,7 @@ def test_a_writer_between_does_not_wait_for_it(db: Database, now: datetime) -> N
         stopping = threading.Event()
         bringing = threading.Thread(target=_bring_over_until, args=(db, stopping))
         bringing.start()
-        in_thread(lambda: write_some(db, now, 1, 60))
+        together(lambda: write_some(db, now, 1, 60))
         stopping.set()
         bringing.join()
 
@@ -94,16 +95,6 @@ def test_a_writer_between_does_not_wait_for_it(db: Database, now: datetime) -> N
 @pytest.mark.parametrize("engine", ["postgresql"])
 def test_postgresql_needs_nobody_for_it(db: Database) -> None:
     assert not db.bring_over()
-
-
-def write_some_elsewhere(db: Database, now: datetime) -> None:
-    in_thread(lambda: write_some(db, now, 1_000))
-
-
-def in_thread(work: object) -> None:
-    thread = threading.Thread(target=work)  # type: ignore[arg-type]
-    thread.start()
-    thread.join()
 
 
 def _bring_over_until(db: Database, stopping: threading.Event) -> None:
