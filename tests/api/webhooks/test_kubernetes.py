@@ -160,7 +160,8 @@ def test_a_token_in_the_address_is_as_good_as_one_in_the_header(
 
     assert by_path.json["response"]["allowed"] is False
     assert anonymous.post("/k8s/nodes/validate", json=review).status_code == 401
-    assert anonymous.post(f"/k8s/{secret[:-1]}x/nodes/validate", json=review).status_code == 401
+    last = "0" if secret[-1] != "0" else "1"
+    assert anonymous.post(f"/k8s/{secret[:-1]}{last}/nodes/validate", json=review).status_code == 401
     header = Asker(app.test_client(), secret)
     wrong = f"/k8s/{token(Role.AUDITOR)}/nodes/validate"
     assert header.post(wrong, json=review).status_code == 403, "the address counts, not the header"
