@@ -20,6 +20,7 @@ NDJSON, CSV = "application/x-ndjson", "text/csv"
 
 KEY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"
+DRY_RUN = "dry_run"
 
 # Times are written in our own form before they come here.
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATETIME
@@ -42,13 +43,10 @@ def change(
     Work `in_parts` has transactions of its own, may be repeated, and leaves behind what it did. `on_first` completes
     the body of the first answer with what must not be stored.
     """
-    key = request.headers.get(KEY_HEADER)
+    key = _key()
     if key is None:
         status, body = work()
         return _changed(on_first(body), status)
-    reason = why_not_id(key)
-    if reason is not None:
-        raise InvalidField(f"{KEY_HEADER} {reason}", errors=(FieldError("", f"{KEY_HEADER} {reason}"),))
     run = idempotency.run_in_parts if in_parts else idempotency.run_once
     status, body, replayed = run(
         database(), token_id=caller().token_id, route=_route(), key=key, digest=_digest(), now=now(), work=work
@@ -58,6 +56,20 @@ def change(
     again = _changed(body, status)
     again.headers[REPLAYED_HEADER] = "true"
     return again
+
+
+def dry_run(work: Callable[[], Body]) -> Response:
+    """Answer what a change would do. Nothing is done, so no key is kept, but one that no change takes is refused."""
+    _key()
+    return answer({**work(), DRY_RUN: True})
+
+
+def _key() -> str | None:
+    key = request.headers.get(KEY_HEADER)
+    reason = why_not_id(key) if key is not None else None
+    if reason is not None:
+        raise InvalidField(f"{KEY_HEADER} {reason}", errors=(FieldError("", f"{KEY_HEADER} {reason}"),))
+    return key
 
 
 def _changed(body: Body, status: int) -> Response:

@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from api.answers import answer, change
+from api.answers import change, dry_run
 from api.auth import require
 from api.body import load
 from api.context import actor, database, now
@@ -75,7 +75,7 @@ def import_list() -> Response:
     kind, command = _command(parameters)
     listing = _listing()
     if is_dry:
-        return answer({**_held(listing, kind, command, is_dry=True)[1], "dry_run": True})
+        return dry_run(lambda: _held(listing, kind, command, is_dry=True)[1])
     return change(lambda: _held(listing, kind, command, is_dry=False), in_parts=True)
 
 

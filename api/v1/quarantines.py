@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from api.answers import answer, change
+from api.answers import DRY_RUN, answer, change, dry_run
 from api.auth import READERS, require
 from api.body import body
 from api.context import actor, caller, database, now
@@ -39,7 +39,6 @@ WORDS: Words = {
     "target_kind": TargetKind,
 }
 """The values of the filters that have few."""
-DRY_RUN = "dry_run"
 REFUSALS = ("not_found", "invalid_field", "device_ambiguous")
 """Why a target may be refused."""
 
@@ -54,7 +53,9 @@ def open_many(data: dict[str, Any]) -> Response:
     """Hold one or many targets: 201 when something was opened, 200 when it was held already or for a dry run."""
     is_dry = flag(query({DRY_RUN}), DRY_RUN)
     command = _command(data)
-    return answer(_opened(command, is_dry=True)[1]) if is_dry else change(lambda: _opened(command, is_dry=False))
+    if is_dry:
+        return dry_run(lambda: _opened(command, is_dry=True)[1])
+    return change(lambda: _opened(command, is_dry=False))
 
 
 @bp.get("/quarantines")
@@ -117,7 +118,7 @@ def release(data: dict[str, Any], quarantine_id: str) -> Response:
             dry_run=is_dry,
         )
 
-    return _dry(work()[1]) if is_dry else change(work)
+    return dry_run(lambda: work()[1]) if is_dry else change(work)
 
 
 @bp.post("/quarantines/release")
@@ -140,7 +141,7 @@ def release_targets(data: dict[str, Any]) -> Response:
         )
         return 200, {"items": items}
 
-    return _dry(work()[1]) if is_dry else change(work)
+    return dry_run(lambda: work()[1]) if is_dry else change(work)
 
 
 def _command(data: dict[str, Any]) -> OpenQuarantines:
@@ -164,12 +165,8 @@ def _opened(command: OpenQuarantines, *, is_dry: bool) -> tuple[int, dict[str, A
     """Open, and say which status that is. Raises AllRefused when nothing is held and it was meant."""
     items = quarantine.open_quarantines(database(), command, actor=actor(), now=now(), dry_run=is_dry)
     if is_dry:
-        return 200, {"items": items, DRY_RUN: True}
+        return 200, {"items": items}
     outcomes = {item["outcome"] for item in items}
     if outcomes == {"refused"}:
         raise AllRefused(items)
     return (201 if "opened" in outcomes else 200), {"items": items}
-
-
-def _dry(shown: dict[str, Any]) -> Response:
-    return answer({**shown, DRY_RUN: True})

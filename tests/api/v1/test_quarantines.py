@@ -60,6 +60,26 @@ def test_a_target_may_write_a_device_or_node_that_it_does_not_name_as_null(
     assert (released.status_code, released.json["items"][0]["outcome"]) == (200, "released")
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/v1/quarantines", {"targets": [UNSEEN], "reason": "new board"}),
+        ("/v1/quarantines/release", {"targets": [UNSEEN], "reason": "new board"}),
+        ("/v1/quarantines/{hold}/release", {"reason": "new board"}),
+    ],
+    ids=["open", "release targets", "release"],
+)
+def test_a_key_that_no_change_takes_is_refused_in_a_dry_run_too(
+    operator: Asker, path: str, message: dict[str, Any]
+) -> None:
+    hold = open_(operator, UNSEEN).json["items"][0]["quarantine"]["id"]
+
+    refused = operator.post(f"{path.format(hold=hold)}?dry_run=true", json=message, headers={"Idempotency-Key": ""})
+
+    assert (refused.status_code, refused.json["code"]) == (422, "invalid_field")
+    assert "Idempotency-Key" in refused.json["errors"][0]["detail"]
+
+
 def test_some_refused_hinder_nobody(operator: Asker) -> None:
     mixed = open_(operator, {"device": "nobody"}, UNSEEN)
 
