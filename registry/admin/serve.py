@@ -24,7 +24,7 @@ from registry.admin.certificate import Certificate, CertificateUnusable
 from registry.admin.ground import open_ready, read_settings, utc_now
 from registry.admin.listening import check_free, is_address
 from registry.admin.logs import ServerLog, leave_out_of_records, log_settings
-from registry.admin.worker import OneByOne, Worker
+from registry.admin.worker import Worker
 from registry.config import ConfigError, Settings
 from registry.services import safe_mode
 from registry.services.outside import outside_checkpoints
@@ -135,7 +135,7 @@ def serve(bind: str, workers: int, threads: int, tls_cert: str | None, tls_key: 
     metrics_folder.make(SHARED_MEMORY if SHARED_MEMORY.is_dir() else None)
     given = {"bind": binds, "workers": workers, "threads": threads, "loglevel": settings.log_level}
     given["logconfig_dict"] = logs
-    Server({**given, **fixed_settings(database.engine), **tls_settings(certificate)}).run()
+    Server({**given, **fixed_settings(), **tls_settings(certificate)}).run()
 
 
 def load_certificate(cert: str | None, key: str | None) -> Certificate | None:
@@ -194,13 +194,13 @@ def look_at_records(database: Database, settings: Settings) -> None:
             log.warning("%s Nobody is admitted until it is acknowledged.", safe_mode.describe(alarm))
 
 
-def fixed_settings(engine: str) -> dict[str, Any]:
-    """Give the settings that nobody has to choose, for the engine of the database."""
+def fixed_settings() -> dict[str, Any]:
+    """Give the settings that nobody has to choose."""
     return {
         "proc_name": "pratique",
         "logger_class": ServerLog,
         # A slow client holds neither a process nor, until its request's head is whole, a thread.
-        "worker_class": OneByOne if engine == "sqlite" else Worker,
+        "worker_class": Worker,
         # Loaded before anything listens: what cannot work is said at once. Connections are opened after the fork.
         "preload_app": True,
         "worker_tmp_dir": str(SHARED_MEMORY) if SHARED_MEMORY.is_dir() else None,

@@ -54,14 +54,19 @@ _TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
-    """Gunicorn's threaded worker with an end to its patience."""
+    """Gunicorn's threaded worker with an end to its patience, where one request computes at a time."""
 
     askers: ThreadPoolExecutor
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.ending_conns: deque[PatientConnection] = deque()
+        self.floor = Floor()
         self._shown_at = 0.0
+
+    def load_wsgi(self) -> None:
+        """Load the application; gunicorn calls this."""
+        self.wsgi = partial(_compute, self.app.wsgi())
 
     # --- in the main loop -------------------------------------------------------------------------------------------
 
@@ -190,6 +195,11 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
 
     # --- in a thread ------------------------------------------------------------------------------------------------
 
+    def handle(self, conn: PatientConnection) -> Any:
+        """Read and answer one request, which has the floor until its answer is ready."""
+        with self.floor.held(asks=conn.asks):
+            return super().handle(conn)
+
     def handle_request(self, req: Any, conn: PatientConnection) -> Any:
         """Answer one request, whose body has to be there in time."""
         conn.parser.unreader.allow(BODY_SECONDS)
@@ -217,26 +227,6 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
             self.log.debug("the client did not take its error: %s", error)
         else:
             client.settimeout(ANSWER_SECONDS)
-
-
-class OneByOne(Worker):
-    """The same, where one request computes at a time: for SQLite, which computes in this very process.
-
-    PostgreSQL computes in others, for several requests at once, and each of a request's questions is a wait.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.floor = Floor()
-
-    def load_wsgi(self) -> None:
-        """Load the application; gunicorn calls this."""
-        self.wsgi = partial(_compute, self.app.wsgi())
-
-    def handle(self, conn: PatientConnection) -> Any:
-        """Read and answer one request, which has the floor until its answer is ready."""
-        with self.floor.held(asks=conn.asks):
-            return super().handle(conn)
 
 
 def _compute(application: Callable[..., Iterable[bytes]], environ: Any, start_response: Any) -> Iterable[bytes]:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which request of a process computes? The one that has the floor; the others wait for it, or for something else.
 
-Only one thread of a process can run Python at a time. Where several want to, each statement that SQLite is asked lets
-another thread in, and the one that asked waits to be let in again, perhaps while it keeps all writers of the file
-waiting. So a request takes the floor, computes in one go, and gives it back whenever it waits for something outside.
+Only one thread of a process can run Python at a time. Where several want to, each statement that the database is asked
+lets another thread in, and the one that asked waits to be let in again, perhaps while it keeps all writers waiting.
+So a request takes the floor, computes in one go, and gives it back whenever it waits for something that can take long:
+a client, a lock, the disk at a commit. A statement is waited for with the floor, at PostgreSQL too: handing it on costs
+more than the wait, as long as PostgreSQL is near.
 Who only asks goes before who tells: an answer takes a fraction of a report, and somebody waits for it.
 
 The floor is a matter of speed alone: nothing is guarded by it, and who keeps it too long loses it to the next.
@@ -21,7 +23,7 @@ from dataclasses import dataclass, field
 
 FLOOR_SECONDS = 0.01
 """How long one may have the floor while others wait: four times what an unchanged report takes. Whoever needs longer
-reads much, or from a slow disk, and then the others had better begin."""
+reads much, from a slow disk or from afar, and then the others had better begin."""
 
 
 ASKED_IN_A_ROW = 8

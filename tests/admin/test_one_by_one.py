@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which servers let one request compute at a time, and is an answer sent without the floor?"""
+"""Does a request have the floor while it is answered, and is its answer sent without it?"""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ from typing import Any
 
 import pytest
 
-from registry.admin.serve import fixed_settings
-from registry.admin.worker import OneByOne, Worker, _compute
+from registry.admin.worker import _compute
 from registry.store.floor import Floor, let_go
-
-
-@pytest.mark.parametrize(("engine", "kind"), [("sqlite", OneByOne), ("postgresql", Worker)])
-def test_only_the_engine_that_computes_in_the_same_process_has_a_floor(engine: str, kind: type[Worker]) -> None:
-    assert fixed_settings(engine)["worker_class"] is kind
 
 
 def test_a_request_has_the_floor_until_its_answer_is_ready_and_not_while_it_is_sent() -> None:

@@ -32,6 +32,10 @@ NEWS_EVERY, FAULT_EVERY = 100, 1_000
 FAULTS = (*["xid_13", "xid_31", "xid_43"] * 3, "xid_48")
 """Faults of programs, which are recorded, and one of the memory, which is a reason for quarantine."""
 
+STRIDE = 7_919
+"""From one node that reports to the next: a prime, so that all have their turn. A fleet's nodes do not report in the
+order of their names, nor those that are held, which are the last ones here, within the same quarter of a second."""
+
 REPORT, ASK = "report", "admission"
 LATE_SECONDS = 1.0
 ID = "the-id-of-the-report"
@@ -86,15 +90,15 @@ def run(
             tick(1)
         return ()
 
-    for node in range(min(nodes, reports)):
-        _usual(node)
+    for number in range(min(nodes, reports)):
+        _usual(_node(number, nodes))
     word = f"{time.time_ns() // 1_000_000:x}"[-8:]  # no report of an earlier run has this id
     told = (
-        Shot(number / rate, REPORT, number % nodes, _report(number, nodes, f"{word}-{number:011d}"))
+        Shot(number / rate, REPORT, number, _report(number, nodes, f"{word}-{number:011d}"))
         for number in range(reports)
     )
     asked = (
-        Shot(number / ASK_RATE, ASK, number % nodes, _ask(number % nodes))
+        Shot(number / ASK_RATE, ASK, number, _ask(_node(number, nodes)))
         for number in range(int(reports / rate * ASK_RATE))
     )
     used = cpu_seconds(running.pid)
@@ -116,12 +120,18 @@ def highest_held(running: Running, nodes: int, seconds: float, p99_max: float) -
 
 def _report(number: int, nodes: int, report_id: str) -> bytes:
     """What is to be sent as report `number` of the fleet: news are another node's in each round."""
-    node, turn = number % nodes, number // nodes + number % nodes
+    node = _node(number, nodes)
+    turn = number // nodes + node
     tag = "rack-99" if turn % NEWS_EVERY == 0 else machine.TAG
     is_faulty = number % FAULT_EVERY == FAULT_EVERY - 1
     fault = FAULTS[number // FAULT_EVERY % len(FAULTS)] if is_faulty else None
     request = _usual(node) if tag == machine.TAG and fault is None else _request(node, tag, fault)
     return request.replace(ID.encode(), report_id.encode())
+
+
+def _node(number: int, nodes: int) -> int:
+    """Whose turn it is."""
+    return number * STRIDE % nodes
 
 
 @cache
