@@ -105,21 +105,11 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
 
     def on_pending_socket_readable(self, conn: PatientConnection, client: Any) -> None:
         """Gather more of a head, and hand the request to a thread when it is whole."""
-        try:
-            is_whole = conn.gather()
-        except OSError:
-            self._forget(conn, client, self.pending_conns)
-            return
-        if not is_whole and len(conn.head) < HEAD_BYTES:
-            return
-        self.poller.unregister(client)
-        self.pending_conns.remove(conn)
-        if is_whole:
-            self.enqueue_req(conn)
-            return
-        too_long = LimitRequestHeaders if b"\r\n" in conn.head else LimitRequestLine
-        self.handle_error(None, conn.sock, conn.client, too_long(f"the head has more than {HEAD_BYTES} bytes"))
-        self._linger(conn)
+        go_on = self._gather(conn)
+        if go_on is not None:
+            self.poller.unregister(client)
+            self.pending_conns.remove(conn)
+            go_on(conn)
 
     def get_thread_pool(self) -> ThreadPoolExecutor:
         """Make the threads of those that tell, and others for those that only ask; gunicorn calls this.
@@ -165,10 +155,28 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
     def _await_head(self, conn: PatientConnection) -> None:
         conn.sock.settimeout(0)
         conn.timeout = time.monotonic() + HEAD_SECONDS
+        # Mostly it is here already; what TLS holds deciphered would never make the socket readable.
+        go_on = self._gather(conn)
+        if go_on is not None:
+            go_on(conn)
+            return
         self.pending_conns.append(conn)
         self.poller.register(conn.sock, selectors.EVENT_READ, partial(self.on_pending_socket_readable, conn))
-        # It may be here already; what TLS holds deciphered would never make the socket readable.
-        self.on_pending_socket_readable(conn, conn.sock)
+
+    def _gather(self, conn: PatientConnection) -> Callable[[PatientConnection], None] | None:
+        """Take what came of a head; returns what is to be done with the connection, None while more is to come."""
+        try:
+            is_whole = conn.gather()
+        except OSError:
+            return self._end
+        if is_whole:
+            return self.enqueue_req
+        return self._refuse_head if len(conn.head) >= HEAD_BYTES else None
+
+    def _refuse_head(self, conn: PatientConnection) -> None:
+        too_long = LimitRequestHeaders if b"\r\n" in conn.head else LimitRequestLine
+        self.handle_error(None, conn.sock, conn.client, too_long(f"the head has more than {HEAD_BYTES} bytes"))
+        self._linger(conn)
 
     def _linger(self, conn: PatientConnection) -> None:
         """Close our side, and throw away for a moment what the client still sends."""
@@ -176,8 +184,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
             conn.sock.shutdown(socket.SHUT_WR)
             conn.sock.settimeout(0)
         except OSError:
-            self.nr_conns -= 1
-            conn.close()
+            self._end(conn)
             return
         conn.timeout = time.monotonic() + LINGER_SECONDS
         self.ending_conns.append(conn)
@@ -190,6 +197,9 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
     def _forget(self, conn: PatientConnection, client: Any, waiting: deque[PatientConnection]) -> None:
         self.poller.unregister(client)
         waiting.remove(conn)
+        self._end(conn)
+
+    def _end(self, conn: PatientConnection) -> None:
         self.nr_conns -= 1
         conn.close()
 

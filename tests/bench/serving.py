@@ -49,12 +49,12 @@ def served_policy() -> Policy:
 
 
 @contextmanager
-def server(url: str, folder: Path, preload: dict[str, str]) -> Iterator[Running]:
+def server(url: str, folder: Path, preload: dict[str, str], *, workers: int = WORKERS) -> Iterator[Running]:
     """Serve the database at `url` while the block lasts. `preload` is the environment that slows its disk."""
     ours = {**SETTINGS, "PRATIQUE_DATABASE_URL": url, "PRATIQUE_DATA_DIR": str(folder)}
     bring_up_to_date(Settings.from_env(ours))
     others = {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}
-    command = [sys.executable, "-m", "tests.bench.entry", "serve", "--bind", "127.0.0.1:0", "--workers", str(WORKERS)]
+    command = [sys.executable, "-m", "tests.bench.entry", "serve", "--bind", "127.0.0.1:0", "--workers", str(workers)]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
             command, cwd=ROOT, env={**others, **ours, **preload}, stdout=subprocess.PIPE, stderr=log, text=True

@@ -18,6 +18,9 @@ from tests.bench.serving import PEPPER, Running, server
 from tests.scorecard.ground import folder
 from tests.scorecard.measured import Measured, Progress
 
+PROCESSES = {"sqlite": 2, "postgresql": 3}
+"""Of the server. One more with PostgreSQL: in each, one request computes, or waits for a statement."""
+
 FEW = Size("few", 60 * machine.DEVICES, 2_400)
 ROUNDS_BEFORE = 3
 FLEET_FROM = 10 * RATE
@@ -28,7 +31,7 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
     """Send `n` reports at their times, and ask meanwhile. There is no chance in it, so the seed changes nothing."""
     size = load.FLEET if n >= FLEET_FROM else FEW
     with data_folder() as data, load.kept(engine, [size], data, PEPPER.encode()) as ((url,), _), folder() as here:
-        late_before, rated, held = _measure(url, here, size, n, progress)
+        late_before, rated, held = _measure(url, here, engine, size, n, progress)
     p99 = share(rated.took[ASK], 0.99)
     wrong = {
         "requests refused": rated.refused,
@@ -38,6 +41,7 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
     seen = {
         "nodes": size.nodes,
         "events": size.events,
+        "server processes": PROCESSES[engine],
         "reports a second": int(n / rated.seconds),
         "admissions asked": len(rated.took[ASK]),
         "ms p99 of admission": int(p99 * 1000),
@@ -51,8 +55,10 @@ def run(n: int, seed: int, engine: str, progress: Progress) -> Measured:
     return Measured(n, wrong, seen)
 
 
-def _measure(url: str, here: Path, size: Size, n: int, progress: Progress) -> tuple[int, fleet_rate.Rated, int]:
-    with server(url, here, {}) as running:
+def _measure(
+    url: str, here: Path, engine: str, size: Size, n: int, progress: Progress
+) -> tuple[int, fleet_rate.Rated, int]:
+    with server(url, here, {}, workers=PROCESSES[engine]) as running:
         if n < FLEET_FROM:
             return 0, fleet_rate.run(running, size.nodes, n, tick=progress), 0
         late_before = _warm_up(running, size)
