@@ -140,11 +140,14 @@ class Database:
     def move(self, item: T, work: Work[T, R], now: datetime) -> R:
         """Do one thing of a sort that many threads do, in a `touch`: `work` may get the items of others as well.
 
-        Raises what `touch` and `work` raise, and AssertionError inside a `read` or `write`: what is done here may be
-        lost at power loss.
+        Inside a `write` it joins that one, alone. Raises what `touch` and `work` raise, and AssertionError inside a
+        `read`.
         """
-        if self._current is not None:
-            raise AssertionError("a move cannot be a part of something else")
+        current = self._current
+        if isinstance(current, Transaction):
+            return work(current, [item])[0]
+        if current is not None:
+            raise AssertionError("a move cannot be a part of a read")
         if self.path is None:  # there it is one statement beside all others, which says itself that it may be lost
             make = self._relaxed_at(now)
             return self._durable.look(lambda connection: work(make(connection), [item])[0])

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import datetime
+
 import pytest
 
 from registry.domain.errors import CoversRequired
 from registry.services.nodes import retire_node
+from registry.store.nodes import find_state_by_name
 from tests.fleet import ALICE, Fleet, efa, gpu, uuid
 
 BOTH = frozenset({"gpu", "efa"})
@@ -65,3 +69,24 @@ def test_a_list_may_teach_a_board_its_serial_by_a_new_unit_before_a_known_one(fl
     fleet.report(devices=[left, right])
 
     assert "identity_conflict" not in fleet.codes()
+
+
+def test_a_report_that_says_the_same_stands_and_falls_with_the_transaction_around_it(fleet: Fleet) -> None:
+    fleet.admit()
+    fleet.clock.advance(31)
+
+    with suppress(ZeroDivisionError), fleet.db.write(fleet.clock.now):
+        fleet.report()
+        raise ZeroDivisionError
+    assert reported_at(fleet) < fleet.clock.now
+
+    with fleet.db.write(fleet.clock.now):
+        fleet.report()
+    assert reported_at(fleet) == fleet.clock.now
+
+
+def reported_at(fleet: Fleet) -> datetime:
+    with fleet.db.read() as snapshot:
+        state = find_state_by_name(snapshot, "node-a")
+    assert state is not None
+    return state.reported_at

@@ -146,6 +146,11 @@ def test_whose_item_is_being_done_waits_longer_and_is_told_that_nobody_knows(db:
     assert waits == [relays.BUSY_MILLISECONDS / 1000, 2 * relays.BUSY_MILLISECONDS / 1000]
 
 
-def test_a_move_is_never_a_part_of_what_must_be_durable(db: Database, now: datetime) -> None:
-    with db.write(now), pytest.raises(AssertionError, match="part of something else"):
+def test_inside_a_write_a_move_is_a_part_of_that_one(db: Database, now: datetime) -> None:
+    with db.write(now) as tx:
+        assert db.move(tx, lambda given, items: [given is one for one in items], now) is True
+
+
+def test_inside_a_read_nothing_can_be_moved(db: Database, now: datetime) -> None:
+    with db.read(), pytest.raises(AssertionError, match="part of a read"):
         db.move(1, lambda _tx, items: items, now)
