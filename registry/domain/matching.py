@@ -7,11 +7,11 @@ entries never end at one unit, and it lets every step look at the whole list, so
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from registry.domain.known import ConflictRule, Fingerprint, Key, Known, Match, MatchedBy, Outcome, Unit
+from registry.domain.known import ConflictRule, Fingerprint, Key, Known, Match, MatchedBy, Outcome, SlotKey, Unit
 from registry.domain.sighting import Sighting
 
 
@@ -31,6 +31,7 @@ class Session:
         self._matches: dict[int, Match] = {}
         self._serials = Counter(sighting.serial for sighting in sightings if sighting.serial)
         self._joined: dict[Key, str] = {}
+        self._in_slot = _by_slot(known)
 
     def open(self) -> tuple[Sighting, ...]:
         """Return the entries that no step has settled yet."""
@@ -62,6 +63,10 @@ class Session:
     def is_free(self, unit_id: str) -> bool:
         """Return True when no entry of the list has the unit or disputes it."""
         return unit_id not in self.taken and unit_id not in self.disputed
+
+    def free_units_in(self, slot: SlotKey) -> tuple[Unit, ...]:
+        """Return the units recorded in a slot of this instance that no entry has yet."""
+        return tuple(unit for unit in self._in_slot.get(slot, ()) if self.is_free(unit.id))
 
     def units_on(self, board_id: str) -> tuple[Unit, ...]:
         """Return the recorded units of a board."""
@@ -131,3 +136,12 @@ def _answer(sighting: Sighting, outcome: Outcome, why: str) -> Match:
         fingerprint=sighting.fingerprint,
         reason=f"{sighting}: {why}",
     )
+
+
+def _by_slot(known: Known) -> dict[SlotKey, list[Unit]]:
+    found: dict[SlotKey, list[Unit]] = defaultdict(list)
+    for unit in known.units.values():
+        place = unit.place
+        if place is not None and place.slot is not None and place.instance_id == known.instance_id:
+            found[unit.kind, place.slot].append(unit)
+    return found

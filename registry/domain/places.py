@@ -112,16 +112,10 @@ def _same_slot(session: Session, one: Sighting) -> Unit | None:
 
 def _unit_in_slot(session: Session, one: Sighting) -> Unit | None:
     """The one unit placed there that no better entry has. Of two, whose list showed the slot twice, it is neither."""
-    if one.slot not in session.known.slots:
+    if one.slot is None or one.slot not in session.known.slots:
         return None
-    free = (unit for unit in session.known.units.values() if session.is_free(unit.id))
-    placed = [unit for unit in free if unit.vendor == one.entry.vendor and _is_placed(session, unit, one)]
+    placed = [unit for unit in session.free_units_in(one.slot) if unit.vendor == one.entry.vendor]
     return placed[0] if len(placed) == 1 else None
-
-
-def _is_placed(session: Session, unit: Unit, one: Sighting) -> bool:
-    place = unit.place
-    return place is not None and place.instance_id == session.known.instance_id and (unit.kind, place.slot) == one.slot
 
 
 def _efa_in_slot(session: Session, one: Sighting) -> Unit | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from registry.domain.identifiers import Identifier
 from registry.domain.reports import DeviceEntry
+from registry.store.column_json import load
 from registry.store.database import Snapshot, Transaction, from_micros, new_id, to_micros
 
 CHUNK = 400
@@ -66,14 +67,18 @@ DEVICE_COLUMNS = ", ".join(f"d.{name}" for name in _DEVICE_FIELDS)
 def device_of(row: Sequence[Any]) -> Device:
     """Make a device of a row of `DEVICE_COLUMNS`."""
     values = dict(zip(_DEVICE_FIELDS, row, strict=False))
-    values["firmware"] = json.loads(values["firmware"])
+    values["firmware"] = load(values["firmware"])
     values["registered_at"] = from_micros(values["registered_at"])
     return Device(**values)
 
 
 def in_chunks(snapshot: Snapshot, sql: Callable[[str], str], values: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-    """Run a query with `IN (…)` over any number of values; `sql` gets the marks."""
+    """Run a query with `IN (…)` over any number of texts; `sql` gets what stands between the brackets, once."""
     wanted = sorted(set(values))
+    if snapshot.engine == "postgresql":
+        # A list is one value: one text for any number, planned once, and not taken apart anew each time by psycopg.
+        yield from snapshot.all(sql("?").replace("IN (?)", "= ANY (?)"), (wanted,)) if wanted else ()
+        return
     for start in range(0, len(wanted), CHUNK):
         part = wanted[start : start + CHUNK]
         # The number of marks is rounded up, so that few different texts are planned; the last value is repeated.
