@@ -21,7 +21,7 @@ from registry.domain.policy import Policy
 from tests.project import ROOT
 
 PEPPER = "bench-pepper-bench-pepper-bench-pepper"
-WORKERS = 2
+WORKERS, THREADS = 2, 4
 SETTLE_SECONDS = 5
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -49,12 +49,15 @@ def served_policy() -> Policy:
 
 
 @contextmanager
-def server(url: str, folder: Path, preload: dict[str, str], *, workers: int = WORKERS) -> Iterator[Running]:
+def server(
+    url: str, folder: Path, preload: dict[str, str], *, workers: int = WORKERS, threads: int = THREADS
+) -> Iterator[Running]:
     """Serve the database at `url` while the block lasts. `preload` is the environment that slows its disk."""
     ours = {**SETTINGS, "PRATIQUE_DATABASE_URL": url, "PRATIQUE_DATA_DIR": str(folder)}
     bring_up_to_date(Settings.from_env(ours))
     others = {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}
-    command = [sys.executable, "-m", "tests.bench.entry", "serve", "--bind", "127.0.0.1:0", "--workers", str(workers)]
+    command = [sys.executable, "-m", "tests.bench.entry", "serve", "--bind", "127.0.0.1:0"]
+    command += ["--workers", str(workers), "--threads", str(threads)]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
             command, cwd=ROOT, env={**others, **ours, **preload}, stdout=subprocess.PIPE, stderr=log, text=True
