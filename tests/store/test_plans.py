@@ -22,7 +22,9 @@ class Seen(Exception):
 
 
 class Spy:
-    """Takes the one statement that a query sends."""
+    """Takes the one statement that a query sends to SQLite, whose plans are looked at here."""
+
+    engine = "sqlite"
 
     def _tell(self, sql: str, params: Any) -> Any:
         raise Seen(sql, params)
