@@ -4,12 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from gunicorn.workers.gthread import ThreadWorker
 
-from registry.admin.worker import _compute
+from registry.admin.worker import Worker, _compute
 from registry.store.floor import Floor, let_go
+
+
+def test_whatever_the_engine_a_request_is_handled_with_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker.__new__(Worker)
+    worker.floor = Floor()
+    seen: list[bool] = []
+    monkeypatch.setattr(ThreadWorker, "handle", lambda self, _: seen.append(self.floor._holder is not None))
+
+    worker.handle(SimpleNamespace(asks=False))
+
+    assert seen == [True]
+    assert worker.floor._holder is None
 
 
 def test_a_request_has_the_floor_until_its_answer_is_ready_and_not_while_it_is_sent() -> None:
